@@ -1,8 +1,10 @@
 """From a program to TileLang's lowered device code, for any architecture, with no GPU and no CUDA compiler."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import tilelang
+from tilelang import tvm
 from tilelang.transform import PassConfigKey
 from tvm import tirx
 from tvm.target import Target
@@ -18,7 +20,8 @@ LaunchExtent = int | tirx.PrimExpr
 class DeviceKernel:
     """One `__global__` function of the generated CUDA.
 
-    params: its parameters in order (pointers are handles named after the tensor; sizes are integers).
+    params: its parameters in order (pointers are handles, sizes are integers). tensors: the name of a pointer -> the
+    tensor of the program that it points to; they differ where the kernel uses a `T.view`.
     grid, block: extents along x, y, z; a grid extent is an expression of the size parameters when n is dynamic.
     dynamic_shared_bytes: shared memory that the launch has to ask for.
     body: lowered TIR, the very statements that the CUDA text prints.
@@ -26,6 +29,7 @@ class DeviceKernel:
 
     name: str
     params: tuple[tirx.Var, ...]
+    tensors: dict[str, str]
     grid: tuple[LaunchExtent, LaunchExtent, LaunchExtent]
     block: tuple[int, int, int]
     dynamic_shared_bytes: LaunchExtent
@@ -34,7 +38,10 @@ class DeviceKernel:
 
 @dataclass(frozen=True)
 class Lowered:
-    """What TileLang made of a program for one architecture. source: the CUDA text, `#line` directives included."""
+    """What TileLang made of a program for one architecture.
+
+    source: the CUDA text, `#line` directives included. kernels: in the order in which the host launches them.
+    """
 
     program: Program
     arch: str
@@ -51,23 +58,40 @@ def lower(program: Program, arch: str) -> Lowered:
             artifact = tilelang.lower(program.func, target=target, enable_device_compile=False)
     except Exception as error:
         raise LoweringError(f"{program.name} does not lower for {arch}: {first_message(error)}") from error
-    kernels = tuple(
-        _device_kernel(var.name_hint, func)
-        for var, func in sorted(artifact.device_mod.functions.items(), key=lambda item: item[0].name_hint)
-    )
+    functions = {var.name_hint: func for var, func in artifact.device_mod.functions.items()}
+    tensors, launches = _host_view(program, artifact.host_mod, functions)
+    kernels = tuple(_device_kernel(name, functions[name], tensors) for name in launches)
     return Lowered(program=program, arch=arch, source=str(artifact.kernel_source), kernels=kernels)
 
 
-def _device_kernel(name: str, func: tirx.PrimFunc) -> DeviceKernel:
+def _host_view(program: Program, host_mod: tvm.IRModule, kernels: Collection[str]) -> tuple[dict[str, str], list[str]]:
+    """(pointer name -> tensor name, kernel names in launch order), as the host code binds and launches them."""
+    names = {buffer.name for buffer in program.func.buffer_map.values()}
+    tensors: dict[str, str] = {}
+    launches: list[str] = []
+
+    def visit(node: object) -> None:
+        if isinstance(node, tirx.DeclBuffer) and node.buffer.name in names:
+            tensors[node.buffer.data.name] = node.buffer.name
+        if isinstance(node, tirx.Call) and len(node.args) and isinstance(node.args[0], tirx.StringImm):
+            if node.args[0].value in kernels:
+                launches.append(str(node.args[0].value))
+
+    for func in host_mod.functions.values():
+        tirx.stmt_functor.post_order_visit(func.body, visit)
+    return tensors, launches
+
+
+def _device_kernel(name: str, func: tirx.PrimFunc, tensors: dict[str, str]) -> DeviceKernel:
     extents = dict(func.attrs["thread_extent"])
 
     def extent(tag: str) -> LaunchExtent:
-        value = extents.get(tag, 1)
-        return int(value) if isinstance(value, int | tirx.IntImm) else value
+        return _plain(extents.get(tag, 1))
 
     return DeviceKernel(
         name=name,
         params=tuple(func.params),
+        tensors={param.name: tensors[param.name] for param in func.params if param.name in tensors},
         grid=tuple(extent(f"blockIdx.{axis}") for axis in "xyz"),
         block=tuple(int(extent(f"threadIdx.{axis}")) for axis in "xyz"),
         dynamic_shared_bytes=_plain(func.attrs.get("dyn_shared_memory_buf", 0)),

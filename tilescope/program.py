@@ -103,6 +103,6 @@ def build(factory: Callable, **args: Any) -> Program:
 
 def first_message(error: BaseException) -> str:
     """TileLang's own words: the message without C++ frames, `TVM` banners and source snippets' padding."""
-    lines = [line for line in str(error).splitlines() if line.strip() and not line.lstrip().startswith("File \"")]
+    lines = [line for line in str(error).splitlines() if line.strip() and not line.lstrip().startswith('File "')]
     lines = [line for line in lines if not line.startswith("Traceback") and "Stack trace" not in line]
     return "\n".join(lines).strip() or type(error).__name__

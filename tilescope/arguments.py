@@ -1,0 +1,55 @@
+"""Checks that a kernel factory makes of its arguments before anything is compiled.
+
+Each raises ValueError that names the argument, its value and the way out.
+"""
+
+from collections.abc import Sequence
+
+import tilelang.language as T
+from tilelang import tvm
+
+WARP = 32
+MAX_THREADS = 1024  # of a block, on every architecture so far; TileLang compiles more without a word
+MAX_GRID_Y = 65535
+
+
+def is_dynamic(n: object) -> bool:
+    """Whether `n` is a `T.dynamic(...)` size, known only at launch."""
+    return isinstance(n, tvm.tirx.Var)
+
+
+def check_size(name: str, value: object, *, dynamic: bool = True) -> None:
+    """A positive integer, or with `dynamic` a T.dynamic size."""
+    if is_dynamic(value):
+        if not dynamic:
+            raise ValueError(f"{name}={value} is dynamic; this kernel needs an integer")
+        return
+    if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
+        raise ValueError(f"{name}={value!r} is not a positive integer; an empty tensor needs no kernel")
+
+
+def check_threads(threads: object) -> None:
+    """Threads of a block: whole warps, at most 1024."""
+    if not isinstance(threads, int) or threads <= 0 or threads % WARP or threads > MAX_THREADS:
+        raise ValueError(
+            f"threads={threads!r} is not a multiple of {WARP} between {WARP} and {MAX_THREADS}; 256 is usual"
+        )
+
+
+def check_multiple(name: str, value: int, of: int, instead: str) -> None:
+    """`value` is a multiple of `of`; `instead` says what to use when it is not."""
+    if value % of:
+        raise ValueError(f"{name}={value} is not a multiple of {of}; {instead}")
+
+
+def check_dtype(name: str, dtype: object, allowed: Sequence[str]) -> str:
+    """The dtype's name, such as "bfloat16", for a string, a T.dtype or a torch.dtype among `allowed`."""
+    plain = str(dtype).removeprefix("torch.")
+    if plain not in allowed:
+        raise ValueError(f"{name}={plain!r} is not supported; use one of {', '.join(allowed)}")
+    return plain
+
+
+def item_bytes(dtype: str) -> int:
+    """Bytes of one element of `dtype`."""
+    return (T.dtype(dtype).bits + 7) // 8

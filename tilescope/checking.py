@@ -1,0 +1,110 @@
+"""Check kernels against references, one table a chapter. What did not run is never called passed."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from rich.progress import Progress
+from rich.table import Table
+
+from .comparing import differing, ulps
+from .errors import NotEmulated
+from .program import factory_name
+from .running import describe_machine, run
+from .tables import console as make_console
+
+
+@dataclass(frozen=True)
+class Case:
+    """One kernel on one set of inputs.
+
+    inputs: takes a torch.Generator, returns CPU tensors in parameter order. reference: takes the inputs, returns the
+    expected output or outputs: in the output's dtype when `max_ulps` is None (bit for bit; any NaN equals any NaN),
+    else in float64. about: what is special about the inputs.
+    """
+
+    factory: Callable
+    args: dict[str, object]
+    inputs: Callable[[torch.Generator], Sequence[torch.Tensor]]
+    reference: Callable[..., torch.Tensor | tuple[torch.Tensor, ...]]
+    max_ulps: float | None = None
+    about: str = "normal"
+
+    @property
+    def name(self) -> str:
+        args = " ".join(f"{key}={value}" for key, value in self.args.items())
+        return f"{factory_name(self.factory)} {args} [{self.about}]"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """status: "passed", "FAILED" or "not run". detail: the error, or why it did not run."""
+
+    case: Case
+    status: str
+    how: str
+    detail: str = field(default="")
+
+
+def check_one(case: Case, seed: int | None = None) -> Outcome:
+    """Run one case with fresh random inputs and compare. seed: repeats a failure that was reported with it."""
+    seed = torch.seed() % 2**32 if seed is None else seed
+    inputs = list(case.inputs(torch.Generator().manual_seed(seed)))
+    try:
+        result = run(case.factory, inputs, **case.args)
+    except NotEmulated as reason:
+        return Outcome(case, "not run", "-", str(reason))
+    expected = case.reference(*inputs)
+    expected = expected if isinstance(expected, tuple) else (expected,)
+    problems = list(result.problems)
+    worst = 0.0
+    for got, want in zip(result.outputs, expected, strict=True):
+        problem, error = _compare(got, want, case.max_ulps)
+        problems += problem
+        worst = max(worst, error)
+    if problems:
+        return Outcome(case, "FAILED", result.how, "; ".join(problems) + f" (seed {seed})")
+    detail = "bit for bit" if case.max_ulps is None else f"at most {worst:.2f} ulp"
+    return Outcome(case, "passed", result.how, detail)
+
+
+def check(cases: Iterable[Case], title: str) -> int:
+    """Run every case, print one table, return the exit status: 0 when nothing failed."""
+    console = make_console()
+    cases = list(cases)
+    console.print(f"[bold]{title}[/bold]: {describe_machine()}")
+    outcomes = []
+    with Progress(console=console, transient=True) as progress:
+        for case in progress.track(cases, description="checking"):
+            outcomes.append(check_one(case))
+    console.print(_table(outcomes))
+    counts = {status: sum(o.status == status for o in outcomes) for status in ("passed", "FAILED", "not run")}
+    summary = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
+    console.print(f"{title}: {summary} of {len(cases)}")
+    return int(counts["FAILED"] > 0)
+
+
+def _compare(got: torch.Tensor, want: torch.Tensor, max_ulps: float | None) -> tuple[list[str], float]:
+    if max_ulps is None:
+        wrong = differing(got, want)
+        if not len(wrong):
+            return [], 0.0
+        at = int(wrong[0])
+        values = f"element {at} is {got.flatten()[at].item()!r}, expected {want.flatten()[at].item()!r}"
+        return [f"{len(wrong)} of {got.numel()} elements differ; {values}"], 0.0
+    error = ulps(got, want)
+    worst = int(error.argmax())
+    if error.flatten()[worst] <= max_ulps:
+        return [], float(error.flatten()[worst])
+    values = f"{got.flatten()[worst].item()!r}, expected {want.flatten()[worst].item()!r}"
+    return [f"element {worst} is {error.flatten()[worst].item():.2f} ulp off: {values}"], float("inf")
+
+
+def _table(outcomes: list[Outcome]) -> Table:
+    table = Table("kernel", "arguments", "inputs", "ran", "result")
+    style = {"passed": "green", "FAILED": "bold red", "not run": "yellow"}
+    for o in outcomes:
+        args = " ".join(f"{key}={value}" for key, value in o.case.args.items())
+        result = f"[{style[o.status]}]{o.status}[/]" + (f": {o.detail}" if o.detail else "")
+        table.add_row(factory_name(o.case.factory), args, o.case.about, o.how, result)
+    return table
