@@ -31,9 +31,7 @@ def check_size(name: str, value: object, *, dynamic: bool = True) -> None:
 def check_threads(threads: object) -> None:
     """Threads of a block: whole warps, at most 1024."""
     if not isinstance(threads, int) or threads <= 0 or threads % WARP or threads > MAX_THREADS:
-        raise ValueError(
-            f"threads={threads!r} is not a multiple of {WARP} between {WARP} and {MAX_THREADS}; 256 is usual"
-        )
+        raise ValueError(f"threads={threads!r} is not a multiple of {WARP} between {WARP} and {MAX_THREADS}; 256 is usual")
 
 
 def check_multiple(name: str, value: int, of: int, instead: str) -> None:

@@ -47,9 +47,7 @@ class _CheckedLaunch:
         func = kernel.prim_func
         outputs = [out_idx] if isinstance(out_idx, int) else list(out_idx or ())
         outputs = {index % len(func.params) for index in outputs}
-        self.buffers = [
-            func.buffer_map[p] for i, p in enumerate(func.params) if i not in outputs and p in func.buffer_map
-        ]
+        self.buffers = [func.buffer_map[p] for i, p in enumerate(func.params) if i not in outputs and p in func.buffer_map]
 
     def __call__(self, *tensors):
         try:
@@ -108,16 +106,12 @@ def check_tensors(
             raise TypeError(f"{what} is {type(tensor).__name__}, not a torch.Tensor")
         dtype = getattr(torch, str(buffer.dtype))
         if tensor.dtype != dtype:
-            raise ValueError(
-                f"{what} has dtype {tensor.dtype}, the kernel was compiled for {dtype}; convert it with .to()"
-            )
+            raise ValueError(f"{what} has dtype {tensor.dtype}, the kernel was compiled for {dtype}; convert it with .to()")
         _check_shape(what, buffer, tensor, sizes)
         if not tensor.is_contiguous():
             raise ValueError(f"{what} has strides {tuple(tensor.stride())}, it has to be contiguous; use .contiguous()")
         if device_type is not None and tensor.device.type != device_type:
-            raise ValueError(
-                f"{what} is on {tensor.device}, the kernel runs on {device_type}; use .to({device_type!r})"
-            )
+            raise ValueError(f"{what} is on {tensor.device}, the kernel runs on {device_type}; use .to({device_type!r})")
         if first_device is not None and tensor.device != first_device:
             raise ValueError(f"{what} is on {tensor.device}, the tensors before it are on {first_device}")
         first_device = tensor.device
@@ -141,9 +135,7 @@ def _check_shape(what: str, buffer: tvm.tirx.Buffer, tensor: torch.Tensor, sizes
                 raise ValueError(f"{what} has shape {shape}, the kernel was compiled for {declared}")
         elif isinstance(want, tvm.tirx.Var):
             if str(want.dtype) == "int32" and have > INT32_MAX:
-                raise ValueError(
-                    f'{what} has {have} elements, past the int32 of {want}; use T.dynamic("{want}", "int64")'
-                )
+                raise ValueError(f'{what} has {have} elements, past the int32 of {want}; use T.dynamic("{want}", "int64")')
             if have == 0:
                 raise ValueError(f"{what} is empty, {want}=0; an empty tensor needs no kernel")
             before, owner = sizes.setdefault(want.name, (have, buffer.name))

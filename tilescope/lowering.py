@@ -41,12 +41,14 @@ class Lowered:
     """What TileLang made of a program for one architecture.
 
     source: the CUDA text, `#line` directives included. kernels: in the order in which the host launches them.
+    host_decides: whether the host launches one in a loop or under a condition, so that the order is not the whole story.
     """
 
     program: Program
     arch: str
     source: str
     kernels: tuple[DeviceKernel, ...]
+    host_decides: bool
 
 
 def lower(program: Program, arch: str) -> Lowered:
@@ -59,27 +61,34 @@ def lower(program: Program, arch: str) -> Lowered:
     except Exception as error:
         raise LoweringError(f"{program.name} does not lower for {arch}: {first_message(error)}") from error
     functions = {var.name_hint: func for var, func in artifact.device_mod.functions.items()}
-    tensors, launches = _host_view(program, artifact.host_mod, functions)
+    tensors, launches, host_decides = _host_view(program, artifact.host_mod, functions)
     kernels = tuple(_device_kernel(name, functions[name], tensors) for name in launches)
-    return Lowered(program=program, arch=arch, source=str(artifact.kernel_source), kernels=kernels)
+    return Lowered(program, arch, str(artifact.kernel_source), kernels, host_decides)
 
 
-def _host_view(program: Program, host_mod: tvm.IRModule, kernels: Collection[str]) -> tuple[dict[str, str], list[str]]:
-    """(pointer name -> tensor name, kernel names in launch order), as the host code binds and launches them."""
+def _host_view(program: Program, host_mod: tvm.IRModule, kernels: Collection[str]) -> tuple[dict[str, str], list[str], bool]:
+    """(pointer name -> tensor name, kernel names in launch order, host_decides), read off the host code."""
     names = {buffer.name for buffer in program.func.buffer_map.values()}
     tensors: dict[str, str] = {}
     launches: list[str] = []
+    controlled: list[str] = []
+
+    def launched(node: object) -> str | None:
+        if isinstance(node, tirx.Call) and len(node.args) and isinstance(node.args[0], tirx.StringImm):
+            return str(node.args[0].value) if node.args[0].value in kernels else None
+        return None
 
     def visit(node: object) -> None:
         if isinstance(node, tirx.DeclBuffer) and node.buffer.name in names:
             tensors[node.buffer.data.name] = node.buffer.name
-        if isinstance(node, tirx.Call) and len(node.args) and isinstance(node.args[0], tirx.StringImm):
-            if node.args[0].value in kernels:
-                launches.append(str(node.args[0].value))
+        elif name := launched(node):
+            launches.append(name)
+        elif isinstance(node, tirx.For | tirx.While | tirx.IfThenElse):
+            tirx.stmt_functor.post_order_visit(node, lambda child: launched(child) and controlled.append(launched(child)))
 
     for func in host_mod.functions.values():
         tirx.stmt_functor.post_order_visit(func.body, visit)
-    return tensors, launches
+    return tensors, launches, bool(controlled)
 
 
 def _device_kernel(name: str, func: tirx.PrimFunc, tensors: dict[str, str]) -> DeviceKernel:

@@ -59,9 +59,7 @@ def build(factory: Callable, **args: Any) -> Program:
     if unknown:
         known = ", ".join(signature.parameters) or "none"
         raise ScopeError(f"{name} has no argument {unknown[0]!r}; it takes: {known}")
-    missing = [
-        key for key, p in signature.parameters.items() if p.default is inspect.Parameter.empty and key not in args
-    ]
+    missing = [key for key, p in signature.parameters.items() if p.default is inspect.Parameter.empty and key not in args]
     if missing:
         hint = " ".join(f"--arg {key}=..." for key in missing)
         raise ScopeError(f"{name} needs {', '.join(missing)} (command line: {hint})")

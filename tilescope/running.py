@@ -57,9 +57,7 @@ def run_random(factory: Callable, *, arch: str | None = None, **args: object) ->
             continue
         buffer = program.func.buffer_map.get(param)
         if buffer is None or not all(isinstance(size, tvm.tirx.IntImm) for size in buffer.shape):
-            raise ScopeError(
-                f"{program.name}: --run needs every size; give {param.name.removesuffix('_handle')}'s as integers"
-            )
+            raise ScopeError(f"{program.name}: --run needs every size; give {param.name.removesuffix('_handle')}'s as integers")
         shape, dtype = [int(size) for size in buffer.shape], getattr(torch, str(buffer.dtype))
         if dtype.is_floating_point:
             inputs.append(torch.randn(shape).to(dtype))

@@ -67,9 +67,7 @@ def disassemble(lowered: Lowered) -> dict[str, Sass]:
         (folder / "kernel.cu").write_text(source)
         log = _run([*command, "-o", "kernel.cubin", "kernel.cu"], folder, f"nvcc refused {lowered.program.name}")
         (folder / "ptxas.txt").write_text(log)
-        (folder / "kernel.sass").write_text(
-            _run([str(nvdisasm), "-gi", "-c", "kernel.cubin"], folder, "nvdisasm failed")
-        )
+        (folder / "kernel.sass").write_text(_run([str(nvdisasm), "-gi", "-c", "kernel.cubin"], folder, "nvdisasm failed"))
 
     compilers = [f"{path} {path.stat().st_mtime_ns}" for path in (nvcc, nvdisasm)]
     entry = cached("sass", (source, *command, *compilers), make)
