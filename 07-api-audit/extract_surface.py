@@ -117,13 +117,14 @@ def parameters(obj, drop_self=False):
 
 
 def accepts_dtype(obj):
-    """Whether a functools.wraps wrapper takes `dtype=` although the function it wraps, and so its signature, does not."""
+    """Whether a functools.wraps wrapper handles `dtype=` itself, which the signature of what it wraps does not show.
+
+    One kind drops dtype=, one passes it on as the first argument: `f(x, dtype=t)` is then `f(t, x)`.
+    """
     code = getattr(obj, "__code__", None)
     if code is None or not hasattr(obj, "__wrapped__") or "dtype" not in code.co_consts:
         return False
-    outer = inspect.signature(obj, follow_wrapped=False).parameters.values()
-    inner = inspect.signature(obj).parameters
-    return any(p.kind is p.VAR_KEYWORD for p in outer) and "dtype" not in inner
+    return any(p.kind is p.VAR_KEYWORD for p in inspect.signature(obj, follow_wrapped=False).parameters.values())
 
 
 def deprecation(obj):
@@ -212,7 +213,7 @@ def abbreviated(path, module, homes):
     for name, text in names_of(module).items():
         obj = getattr(module, name, None)
         home = str(getattr(obj, "__module__", ""))
-        if name.startswith("_"):
+        if name.startswith("_") and not name.startswith("__"):
             continue
         elif name == "*" or text.startswith("module:"):
             table[name] = text

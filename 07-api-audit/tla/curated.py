@@ -89,18 +89,18 @@ MODULES = {
     "tvm.tir": ("tvm.tirx", "TVM renamed tir in the release that TileLang 0.1.10 bundles, #2216"),
     "tvm.script.tir": ("tvm.script.tirx", "TVM renamed tir in the release that TileLang 0.1.10 bundles, #2216"),
     "tvm.script.parser.tir": ("tvm.tirx.script.parser", "TVM renamed tir in the release of 0.1.10, #2216"),
-    "tvm.relay": ("nothing: relay is gone from TVM", ""),
-    "tvm.nd": ("tvm.runtime", "tvm.nd is gone from TVM"),
+    "tvm.relay": ("", "relay is gone from TVM"),
+    "tvm.nd": ("tvm.runtime", "nd is gone from TVM"),
     "tilelang.intrinsics": ("tilelang.cuda.intrinsics or tilelang.rocm.intrinsics", "each backend owns its own, #2812"),
     "tilelang.utils.target": (
         "tilelang.backend.target (determine_target), tilelang.cuda.target, tilelang.rocm.target",
         "targets moved to their backends in 0.1.12",
     ),
     "tilelang.primitives": ("tilelang.tileop (GemmWarpPolicy: T.GemmWarpPolicy)", "merged into tileop, #1429"),
-    "tilelang.quantize": ("nothing: the package is gone", ""),
-    "tilelang.utils.sparse": ("nothing: the module is gone", ""),
+    "tilelang.quantize": ("", "nothing replaces it"),
+    "tilelang.utils.sparse": ("", "nothing replaces it"),
     "tilelang.engine.phase": ("tilelang.backend: a pipeline for each backend", "phases moved to the backends in 0.1.11"),
-    "tilelang.common": ("nothing: the package is gone", ""),
+    "tilelang.common": ("", "nothing replaces it"),
 }
 
 # `from OLD import NAME` -> the module where the very same function is today: --fix may write it.

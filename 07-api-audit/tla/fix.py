@@ -79,4 +79,8 @@ def same_but_names(before, after, edits):
             edit = at.get((node.lineno, node.col_offset + len(node.arg.encode())))
             if edit and edit.old == node.arg:
                 node.arg = edit.new
+        elif isinstance(node, ast.ImportFrom):
+            edit = at.get((node.lineno, node.col_offset + len("from ") + len(node.module or "")))
+            if edit and edit.old == node.module:
+                node.module = edit.new
     return ast.dump(trees[0]) == ast.dump(trees[1])

@@ -52,7 +52,7 @@ class Use(NamedTuple):
     guards: tuple
     silent: frozenset
     mangled: str
-    node: object  # the Attribute or Name, or None
+    node: object  # the Attribute, the Name or the import statement
 
 
 class Resolved(NamedTuple):
@@ -470,7 +470,7 @@ class Resolver:
         return bool(returned) and all(isinstance(value, ast.Name) and value.id in inner for value in returned)
 
     def conditions(self, test, scope, wanted, depth=0):
-        """What a test says when it is `wanted`: ((Ref, exists), ...), or None where it hangs on a version."""
+        """What a test says when it is `wanted`: ((Ref, exists), ...), or None where it hangs on what cannot be known."""
         kind = type(test)
         if kind is ast.UnaryOp and type(test.op) is ast.Not:
             return self.conditions(test.operand, scope, not wanted, depth)
@@ -486,7 +486,7 @@ class Resolver:
             if owners and len(owners) == 1 and isinstance(name, str):
                 return ((owners[0].dot(name), wanted),)
             return ()
-        if mentions_version(test):
+        if mentions_version(test) or (wanted and last_name(test) == "TYPE_CHECKING"):
             return None
         if kind in (ast.Name, ast.Call, ast.Compare) and depth < 3:
             name = test if kind is ast.Name else test.func if kind is ast.Call else test.left
@@ -517,7 +517,7 @@ class Resolver:
         uses = []
         for ref, node, context in self.imports:
             guards, silent = self.circumstances(context)
-            uses.append(Use((ref,), 0, IMPORT, node.lineno, node.col_offset + 1, None, guards, silent, "", None))
+            uses.append(Use((ref,), 0, IMPORT, node.lineno, node.col_offset + 1, None, guards, silent, "", node))
         for node, scope, how, call, context in self.candidates:
             use = self.use_of(node, scope, how, call, context)
             if use is not None:

@@ -91,9 +91,9 @@ def problem_of(ref, use, surface):
     if what == "opaque":
         return None
     if what == "no module":
-        if use.how == IMPORT:
-            return None if IMPORT in use.silent else Problem("TLA007", place.module, "")
-        return None  # the import said it
+        if use.how == IMPORT and not ref.attrs and IMPORT not in use.silent:
+            return Problem("TLA007", place.module, "")
+        return None  # said once, for the module, where it is imported
     if what in ("no name", "no member"):
         if use.how == IMPORT:
             if IMPORT in use.silent:
@@ -134,20 +134,26 @@ def wrong_call(place, call):
     parameters = {p.name: p for p in entry.parameters}
     kinds = {p.kind for p in entry.parameters}
     slots = [p for p in entry.parameters if p.kind in ("positional", "either")]
-    filled = {p.name for p in slots[: call.positional]}
-    for keyword, line, col in call.keywords:
+    positional = call.positional
+    if entry.accepts_dtype and slots and slots[0].name == "dtype" and any(k == "dtype" for k, _, _ in call.keywords):
+        positional += 1  # the wrapper puts dtype= before the positional arguments
+        keywords = [each for each in call.keywords if each[0] != "dtype"]
+    else:
+        keywords = call.keywords
+    filled = {p.name for p in slots[:positional]}
+    for keyword, line, col in keywords:
         known = parameters.get(keyword)
         if known is None or known.kind in ("positional", "args", "kwargs"):
             if "kwargs" not in kinds and not (keyword == "dtype" and entry.accepts_dtype):
                 return Problem("TLA003", place.module, place.name, keyword, line, col)
         elif keyword in filled and not call.starred:
             return Problem("TLA004", place.module, place.name, ("twice", keyword), line, col)
-    if "args" not in kinds and call.positional > len(slots):
-        return Problem("TLA004", place.module, place.name, ("many", len(slots), call.positional))
+    if "args" not in kinds and positional > len(slots):
+        return Problem("TLA004", place.module, place.name, ("many", len(slots), positional))
     if not call.starred and not call.double_starred:
         given = filled | {keyword for keyword, _, _ in call.keywords}
         missing = [p.name for p in entry.parameters if p.required and p.name not in given]
-        if missing and not (missing == ["dtype"] and entry.accepts_dtype):
+        if missing:
             return Problem("TLA004", place.module, place.name, ("few", missing))
     return None
 
@@ -242,7 +248,8 @@ def explain(found, use, surface, path):
         message = (
             f"argument {slot.index + 1} of {shown} has meant {slot.now} since {slot.since}; before, it meant {slot.before}"
         )
-        fix = "pass it by keyword"
+        known = takes(surface, module, name, slot.before)
+        fix = "pass it by keyword" if known or slot.old_if == "any" else f"drop it, or pass {slot.now}"
     elif code == "TLA006":
         to, keyword = found.detail
         message = f"{shown}({keyword}=) is deprecated" if keyword else f"{shown} is deprecated"
@@ -295,7 +302,11 @@ def explain_missing(found, use, surface):
         return "TLA002", message, "use " + rename.to if rename else elsewhere(module, name, surface), edit
     if message:
         return "TLA001", message, None, None
-    return "TLA001", f"no release of TileLang has {shown}", suggestion(module, name, surface), None
+    return "TLA001", never(shown), suggestion(module, name, surface), None
+
+
+def never(shown):
+    return f"no release of TileLang from {releases()[0]} to {releases()[-1]} has {shown}"
 
 
 def elsewhere(module, name, surface):
@@ -322,18 +333,25 @@ def suggestion(module, name, surface):
 
 
 def explain_import(found, use, surface):
+    """TLA007: (message, fix, edit)."""
     module, name = found.module, found.name
     whole = f"{module}.{name}" if name else module
     had = present(module, name)
-    message = timeline(whole, had, surface) or f"no release of TileLang has {whole}"
-    if module.startswith("tvm"):
-        message += f"; this is the tvm that TileLang {surface.release} bundles" if had else ""
-    moved = curated.MOVED.get((module, name))
-    to = next((curated.MODULES[p] for p in prefixes(whole) if p in curated.MODULES), None)
-    if moved:
-        return message, f"from {moved} import {name}", None
-    if to:
-        return message + (f": {to[1]}" if to[1] else ""), "use " + to[0] if " " not in to[0][:8] else to[0], None
+    message = timeline(whole, had, surface) or never(whole)
+    if had and module.split(".")[0] == "tvm":
+        message += f", in the tvm that TileLang {surface.release} bundles"
+    imported = [alias.name for alias in getattr(use.node, "names", ())] if not name else [name]
+    moved = {curated.MOVED.get((module, each)) for each in imported}
+    if len(moved) == 1 and None not in moved and surface.has_module(next(iter(moved))):
+        to = moved.pop()
+        edit = None
+        if not name:  # the whole statement moves
+            start = use.col - 1 + len("from ")
+            edit = Edit(use.line, start, start + len(module), module, to)
+        return message, f"from {to} import {', '.join(imported)}", edit
+    to, why = next((curated.MODULES[p] for p in prefixes(whole) if p in curated.MODULES), ("", ""))
+    if to or why:
+        return message + (f": {why}" if why else ""), to and "use " + to, None
     fix = elsewhere(module, name, surface) if name else None
     return message, fix or (suggestion(module, name, surface) if name and not had else None), None
 
@@ -448,7 +466,7 @@ def check(resolved, surface, path):
     seen = set()
     for use in resolved.uses:
         found = applicable(use, resolved, surface, tested)
-        if found is None:
+        if found is None or (found.code == "TLA005" and not runs_before(found.detail.since, resolved)):
             continue
         key = (found.code, found.module, found.name, found.line or use.line, found.col or use.col)
         if key in seen:
@@ -457,6 +475,18 @@ def check(resolved, surface, path):
         findings.append(explain(found, use, surface, path))
         abouts.append((found.module, found.name))
     return FileFindings(findings, abouts)
+
+
+def runs_before(since, resolved):
+    """Whether a file can run under any release before one. If not, it was written for the new meaning."""
+    for release in releases():
+        if version_key(release) < version_key(since):
+            surface = load(release)
+            tested = {about(ref, surface) for ref in resolved.tested}
+            found = (applicable(use, resolved, surface, tested) for use in resolved.uses)
+            if not any(each is not None and SEVERITY[each.code] == "error" for each in found):
+                return True
+    return False
 
 
 def applicable(use, resolved, surface, tested):
