@@ -103,7 +103,8 @@ class Resolver:
     """One pass over the statements binds names and notes candidates; `finish` then says what they mean."""
 
     def __init__(self, assume_t=False):
-        self.module = Scope("module", None)
+        self.scopes = []
+        self.module = self.scope("module", None)
         self.candidates = []  # (node, scope, how, call, context)
         self.imports = []  # (Ref, node, context)
         self.stored = []  # (node of the owner, name, scope)
@@ -112,6 +113,10 @@ class Resolver:
         self.assume_t = assume_t
         self.imports_tilelang = False
         self.foreign = False
+
+    def scope(self, kind, parent):
+        self.scopes.append(Scope(kind, parent))
+        return self.scopes[-1]
 
     # --- statements
 
@@ -127,8 +132,14 @@ class Resolver:
                 context = context.but(tests=context.tests + ((node.test, scope, False),))
 
     def children(self, node, scope, context):
-        for child in ast.iter_child_nodes(node):
-            self.visit(child, scope, context)
+        for field in node._fields:
+            child = getattr(node, field, None)
+            if type(child) is list:
+                for each in child:
+                    if type(each) not in LEAVES:
+                        self.visit(each, scope, context)
+            elif type(child) not in LEAVES:
+                self.visit(child, scope, context)
 
     def visit(self, node, scope, context):
         handler = HANDLERS.get(type(node))
@@ -182,7 +193,7 @@ class Resolver:
             context = context.but(mangled="")
         if "xfail" in decorators:
             context = context.but(silent=EVERYTHING)
-        inner = Scope("function", scope)
+        inner = self.scope("function", scope)
         self.arguments_inside(node.args, inner)
         for statement in node.body:
             collect_outer(statement, inner)
@@ -190,7 +201,7 @@ class Resolver:
 
     def do_lambda(self, node, scope, context):
         self.arguments_outside(node.args, scope, context)
-        inner = Scope("function", scope)
+        inner = self.scope("function", scope)
         self.arguments_inside(node.args, inner)
         self.visit(node.body, inner, context)
 
@@ -209,7 +220,7 @@ class Resolver:
         self.visit_all([*node.decorator_list, *node.bases, *(k.value for k in node.keywords)], scope, context)
         scope.bind(node.name, "opaque", None, context.fallback)
         mangled = node.name.lstrip("_")
-        self.block(node.body, Scope("class", scope), context.but(mangled=mangled))
+        self.block(node.body, self.scope("class", scope), context.but(mangled=mangled))
 
     def do_if(self, node, scope, context):
         self.visit(node.test, scope, context)
@@ -298,7 +309,7 @@ class Resolver:
         scope.bind(node.target.id, "expression", (node.value, scope))
 
     def do_comprehension(self, node, scope, context):
-        inner = Scope("comprehension", scope)
+        inner = self.scope("comprehension", scope)
         for index, generator in enumerate(node.generators):
             self.visit(generator.iter, scope if index == 0 else inner, context)
             self.visit(generator.target, inner, context)
@@ -524,6 +535,8 @@ class Resolver:
                 uses.append(use)
         stores = {owner.dot(name) for owner, name in self.owned(self.stored)} | {Ref(m) for m in self.modules_stored}
         tested = {owner.dot(name) for owner, name in self.owned(self.asked)}
+        for scope in self.scopes:  # bindings lead back to their scopes: cut the circles, and the memory is free at once
+            scope.names.clear()
         return Resolved(uses, stores, tested, self.imports_tilelang or self.assume_t, self.foreign)
 
     def owned(self, pairs):
@@ -631,6 +644,7 @@ def shape_of(node):
     return Call(len(plain), starred, keywords, any(k.arg is None for k in node.keywords), plain)
 
 
+LEAVES = frozenset([str, int, float, bool, bytes, complex, type(None), type(...), ast.Constant, ast.Load, ast.Store])
 WATCHED = frozenset(["hasattr", "getattr", "setattr", "signature"])
 STATEMENTS = {
     ast.Import: Resolver.do_import,

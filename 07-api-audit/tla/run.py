@@ -11,7 +11,7 @@ from typing import NamedTuple
 from . import rules
 from .resolve import resolve
 from .rules import Finding
-from .sources import NEEDLE, parse, walk
+from .sources import NEEDLE, Broken, parse, walk
 
 COMMENT = re.compile(r"#\s*tla:\s*(ignore-file|ignore)(?:\[([A-Za-z0-9,\s]*)\])?")
 
@@ -69,21 +69,19 @@ def sources(paths, exclude=(), unreadable=None, progress=None, count=None):
         count[0] += 1
         if NEEDLE in data or path == "<stdin>":
             count[1] += 1
-            source = parse(path, data)
-            try:
-                resolved = resolve(source)
-            except RecursionError:
-                source = source._replace(broken=[*source.broken, too_deep()], body=[])
-                resolved = resolve(source)
-            yield path, source, resolved
+            yield (path, *understood(path, data))
         if progress is not None:
             progress.step(*count)
 
 
-def too_deep():
-    from .sources import Broken
-
-    return Broken(1, 1, "is nested too deeply to be read", True)
+def understood(path, data):
+    """(Source, Resolved) of one file."""
+    source = parse(path, data)
+    try:
+        return source, resolve(source)
+    except RecursionError:
+        source = source._replace(broken=[Broken(1, 1, "is nested too deeply to be read", True)], body=[])
+        return source, resolve(source)
 
 
 def audit(paths, surface, exclude=(), select=(), ignore=(), progress=None):
