@@ -85,9 +85,22 @@ def compat_text(results, whole):
     if len(results) != 1:
         rows.append(f"all {len(results)} files: {' '.join(whole.clean) or 'no release'}")
         if not whole.clean or len(whole.clean) < len(releases()):
-            limiting = sorted(whole.limits, key=lambda each: -len(each[1]))[:10]
-            rows += [f"    not in {ranges(bad)}: {name}, {where}" for name, bad, where in limiting]
+            chosen = explaining(whole.limits)
+            rows += [f"    not in {ranges(bad)}: {name}, {where}" for name, bad, where in chosen]
+            more = len(whole.limits) - len(chosen)
+            rows += [f"    and {more} more name{'s' * (more != 1)}, listed by file"] if more else []
     return "\n".join(rows) + "\n"
+
+
+def explaining(limits):
+    """A few limits that together account for every release that is not clean."""
+    left = {release for _, bad, _ in limits for release in bad}
+    chosen = []
+    while left:
+        best = max(limits, key=lambda each: len(left & set(each[1])))
+        chosen.append(best)
+        left -= set(best[1])
+    return chosen
 
 
 def compat_json(results, whole):
@@ -117,12 +130,17 @@ def diff(old, new, paths=(), exclude=()):
     before, after = load(old), load(new)
     if paths:
         return used_changes(before, after, paths, exclude)
-    changes = []
+    changes, said = [], set()
     dialects = sorted({m for m in (*before.tables, *after.tables) if m.endswith(".language")} - {LANGUAGE})
     for module in (*PUBLIC, *dialects):
         if module in before.tables and module in after.tables:
             names = sorted(set(before.names(module)) | set(after.names(module)))
-            changes += [c for name in names if (c := change(before, after, module, name))]
+            mine = [c for name in names if (c := change(before, after, module, name))]
+            if module == LANGUAGE:
+                said = {(c.name, c.kind, c.what) for c in mine}
+                changes += mine
+            else:  # of a dialect, what it does not share with T
+                changes += [c for c in mine if (c.name, c.kind, c.what) not in said]
         elif module in after.tables:
             changes.append(Change(module, "", "new", f"{len(after.names(module))} names"))
         elif module in before.tables:
@@ -161,9 +179,9 @@ def differences(a, b):
     else:
         said = []
         if a.parameters is not None and b.parameters is not None:
-            old, new = {p.name: p for p in a.parameters}, {p.name: p for p in b.parameters}
+            old, new = by_name(a.parameters), by_name(b.parameters)
             said += [f"-{name}" for name in old if name not in new]
-            said += [f"+{p.name}" + ("" if not p.required else " (required)") for p in b.parameters if p.name not in old]
+            said += [f"+{name}" + (" (required)" if p.required else "") for name, p in new.items() if name not in old]
             for name in [name for name in old if name in new]:
                 if old[name].kind != new[name].kind:
                     words = {"keyword": "by keyword only", "either": "by position too", "positional": "by position only"}
@@ -176,6 +194,11 @@ def differences(a, b):
     if b.deprecated and not a.deprecated:
         said.append("deprecated: " + b.deprecated)
     return said
+
+
+def by_name(parameters):
+    stars = {"args": "*", "kwargs": "**"}
+    return {stars.get(p.kind, "") + p.name: p for p in parameters}
 
 
 def replacement(module, name):
