@@ -107,7 +107,11 @@ def dispatch(options):
         show(as_json and compare.compat_json(results, whole), compare.compat_text(results, whole))
         return 0 if whole.clean else 1
 
-    arguments = (exclude, codes(options.select, settings.get("select", [])), codes(options.ignore, settings.get("ignore", [])))
+    arguments = (
+        exclude,
+        codes(options.select, settings.get("select", [])),
+        codes(options.ignore, settings.get("ignore", [])),
+    )
     result = run.audit(options.paths, surface, *arguments)
     if options.fix:
         written, left = fix_all(result.findings)

@@ -41,8 +41,8 @@ def parse_all(pairs, surface):
 def peak(folder, copies):
     """Peak memory in MiB of a process that audits a folder so many times over, one after another."""
     code = (
-        "import resource, sys; sys.path.insert(0, sys.argv[1]); import api_audit; from tla import run; from tla.surface "
-        "import load, DEFAULT\n"
+        "import resource, sys; sys.path.insert(0, sys.argv[1]); import api_audit; from tla import run; "
+        "from tla.surface import load, DEFAULT\n"
         "for _ in range(int(sys.argv[3])): run.audit([sys.argv[2]], load(DEFAULT))\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     )

@@ -129,7 +129,7 @@ def accepts_dtype(obj):
 
 def deprecation(obj):
     """The replacement that a `deprecated(method_name, new_method_name)` decorator names, or None."""
-    function = obj if hasattr(obj, "__code__") else getattr(type(obj), "__call__", None)
+    function = obj if hasattr(obj, "__code__") else inspect.getattr_static(type(obj), "__call__", None)
     code = getattr(function, "__code__", None)
     if code is None or not {"method_name", "new_method_name"} <= set(code.co_freevars):
         return None

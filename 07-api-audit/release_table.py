@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Write the release-by-release table of README.md between its markers, from the vendored data.
 
-    python3 release_table.py            rewrite README.md
-    python3 release_table.py --check    exit 1 if README.md would change
+python3 release_table.py            rewrite README.md
+python3 release_table.py --check    exit 1 if README.md would change
 """
 
 import os

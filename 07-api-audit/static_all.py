@@ -25,7 +25,10 @@ class Reader:
 
     def file(self, module):
         for root in self.roots:
-            for path in (root.joinpath(*module.split("."), "__init__.py"), root.joinpath(*module.split(".")).with_suffix(".py")):
+            for path in (
+                root.joinpath(*module.split("."), "__init__.py"),
+                root.joinpath(*module.split(".")).with_suffix(".py"),
+            ):
                 if path.is_file():
                     return path
         raise Unreadable(f"no file for {module}")
@@ -98,7 +101,14 @@ class Reader:
         if kind is ast.BinOp and isinstance(node.op, ast.Sub):
             gone = set(self.evaluate(node.right, module, local))
             return [each for each in self.evaluate(node.left, module, local) if each not in gone]
-        if kind is ast.Call and ast.unparse(node.func) in ("tuple", "list", "set", "frozenset", "sorted", "dict.fromkeys"):
+        if kind is ast.Call and ast.unparse(node.func) in (
+            "tuple",
+            "list",
+            "set",
+            "frozenset",
+            "sorted",
+            "dict.fromkeys",
+        ):
             return list(dict.fromkeys(self.evaluate(node.args[0], module, local))) if node.args else []
         if kind in (ast.GeneratorExp, ast.ListComp, ast.SetComp) and len(node.generators) == 1:
             return self.filtered(node, module)

@@ -7,6 +7,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
+
 import static_all
 from tla import curated
 from tla.rules import was_module
@@ -63,7 +64,8 @@ def test_counts_of_0_1_15():
     members = surface.entry("tilelang.transform.pass_config", "PassConfigKey").members
     assert len(members) == 59
     for dialect, count in {"rocm": 571, "metal": 562, "cpu": 554, "webgpu": 554}.items():
-        assert len(surface.names(f"tilelang.{dialect}.language")) == count
+        names = set(surface.names(f"tilelang.{dialect}.language"))
+        assert len(names - {"annotations"}) == count, dialect  # of `from __future__ import annotations`
     assert len(surface.names("tilelang.language.common")) == 554
 
 
@@ -79,7 +81,9 @@ def test_data_is_data():
     assert size < 3.2e6
 
 
-@pytest.mark.parametrize("text, found", [("0.1.15", "0.1.15"), ("v0.1.9", "0.1.9"), ("==0.1.6", "0.1.6.post2"), ("9", None)])
+@pytest.mark.parametrize(
+    "text, found", [("0.1.15", "0.1.15"), ("v0.1.9", "0.1.9"), ("==0.1.6", "0.1.6.post2"), ("9", None)]
+)
 def test_find_release(text, found):
     assert find_release(text) == found
 
@@ -94,7 +98,7 @@ def test_find_release(text, found):
         (Ref("tilelang.env", ("CacheState",)), "found"),
         (Ref("tilelang", ("testing", "requires_cuda")), "found"),
         (Ref(LANGUAGE, ("kernel", "Kernel")), "found"),
-        (Ref(LANGUAGE, ("GemmWarpPolicy", "FullRow")), "opaque"),
+        (Ref(LANGUAGE, ("GemmWarpPolicy", "FullRow")), "member"),
         (Ref(LANGUAGE, ("GemmWarpPolicy", "FulRow")), "no member"),
         (Ref("tvm.tir"), "no module"),
         (Ref("tvm.script", ("tir",)), "no name"),

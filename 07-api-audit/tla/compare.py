@@ -6,7 +6,7 @@ from typing import NamedTuple
 from . import curated, rules
 from .resolve import IMPORT
 from .run import is_stored, sources
-from .surface import LANGUAGE, Ref, load, releases, version_key
+from .surface import EXISTING, LANGUAGE, Ref, load, releases, version_key
 
 
 def ranges(chosen):
@@ -184,7 +184,11 @@ def differences(a, b):
             said += [f"+{name}" + (" (required)" if p.required else "") for name, p in new.items() if name not in old]
             for name in [name for name in old if name in new]:
                 if old[name].kind != new[name].kind:
-                    words = {"keyword": "by keyword only", "either": "by position too", "positional": "by position only"}
+                    words = {
+                        "keyword": "by keyword only",
+                        "either": "by position too",
+                        "positional": "by position only",
+                    }
                     said.append(f"{name} {words.get(new[name].kind, new[name].kind)}")
                 elif old[name].required != new[name].required:
                     said.append(f"{name} " + ("required" if new[name].required else "optional"))
@@ -221,16 +225,15 @@ def used_changes(before, after, paths, exclude):
                 there = after.locate(ref)
                 if place.what == "opaque" or there.what == "opaque":
                     continue
+                found = None
                 if place.what in ("found", "tail") and there.what in ("found", "tail"):
                     if place.module == there.module or use.how != IMPORT:
                         what = "; ".join(differences(place.entry, there.entry))
-                        found = Change(place.module, place.name, "changed", what) if what else None
-                elif place.what in ("found", "tail", "module") and there.what not in ("found", "tail", "module"):
+                        found = Change(there.module, there.name, "changed", what) if what else None
+                elif place.what in EXISTING and there.what not in EXISTING:
                     found = Change(there.module, there.name, "gone", replacement(there.module, there.name))
-                elif there.what in ("found", "tail", "module") and place.what not in ("found", "tail", "module"):
+                elif there.what in EXISTING and place.what not in EXISTING:
                     found = Change(place.module, place.name, "new", "")
-                else:
-                    found = None
                 if found is not None:
                     key = found.module, found.name, found.kind
                     changes.setdefault(key, found._replace(at=f"{path}:{use.line}"))
@@ -251,7 +254,9 @@ def diff_text(changes, old, new):
             module = c.module
             rows.append(module.lstrip("#"))
         shown = "  " + c.name if c.name else c.module
-        arrow = f" -> {c.what}" if c.kind == "gone" and c.what and c.what != "module" else f"  {c.what}" if c.what else ""
+        arrow = (
+            f" -> {c.what}" if c.kind == "gone" and c.what and c.what != "module" else f"  {c.what}" if c.what else ""
+        )
         rows.append(f"{MARKS[c.kind]} {shown}{arrow}")
     total = ", ".join(f"{counts[kind]} {kind}" for kind in ("gone", "changed", "new"))
     return "\n".join([*rows, f"{old} to {new}: {total}"]) + "\n"
@@ -272,9 +277,9 @@ def names(paths, surface, exclude=()):
                 place = surface.locate(ref)
                 if place.what in ("found", "tail") and is_language(place.module):
                     mine[place.name] += 1
-                elif place.what == "opaque" and ref.attrs:  # a member of an enum of T
-                    owner = surface.locate(Ref(ref.module, ref.attrs[:-1]))
-                    if owner.what == "found" and is_language(owner.module):
+                elif place.what == "member":
+                    owner = surface.locate(Ref(ref.module, ref.attrs[: place.index]))
+                    if is_language(owner.module):
                         mine[owner.name] += 1
         found += mine
         files += bool(mine)

@@ -56,7 +56,9 @@ NAMES = {
     ),
     (LANGUAGE, "gemm_v1"): Rename("T.gemm", "one GEMM is left, #2033", "gemm"),
     (LANGUAGE, "gemm_v2"): Rename("T.gemm", "one GEMM is left, #2033", "gemm"),
-    (LANGUAGE, "gemm_sp_v2"): Rename("T.gemm_sp", "one sparse GEMM is left; transpose_E moved before transpose_B", "gemm_sp"),
+    (LANGUAGE, "gemm_sp_v2"): Rename(
+        "T.gemm_sp", "one sparse GEMM is left; transpose_E moved before transpose_B", "gemm_sp"
+    ),
     (LANGUAGE, "fadd2"): Rename("T.add2", "", "add2"),
     (LANGUAGE, "fmul2"): Rename("T.mul2", "", "mul2"),
     (LANGUAGE, "block"): Rename("T.sblock", "TVM's move from tir to tirx, #2216", "sblock"),
@@ -73,7 +75,10 @@ NAMES = {
 for _lanes in ("", "x4", "x8", "x16", "x32", "x64"):
     for _format in ("e4m3", "e5m2"):
         NAMES[LANGUAGE, f"{_format}_float8{_lanes}"] = Rename(
-            f"T.float8_{_format}{_lanes}", "the float8 names follow TVM's since 0.1.6", f"float8_{_format}{_lanes}", True
+            f"T.float8_{_format}{_lanes}",
+            "the float8 names follow TVM's since 0.1.6",
+            f"float8_{_format}{_lanes}",
+            True,
         )
 for _name in "tvm_mfma tvm_mfma_store tvm_rdna_wmma tvm_rdna_wmma_store ds_read_tr16_b64 ds_read_tr8_b64".split():
     NAMES[LANGUAGE, _name] = Rename(
@@ -99,7 +104,10 @@ MODULES = {
     "tilelang.primitives": ("tilelang.tileop (GemmWarpPolicy: T.GemmWarpPolicy)", "merged into tileop, #1429"),
     "tilelang.quantize": ("", "nothing replaces it"),
     "tilelang.utils.sparse": ("", "nothing replaces it"),
-    "tilelang.engine.phase": ("tilelang.backend: a pipeline for each backend", "phases moved to the backends in 0.1.11"),
+    "tilelang.engine.phase": (
+        "tilelang.backend: a pipeline for each backend",
+        "phases moved to the backends in 0.1.11",
+    ),
     "tilelang.common": ("", "nothing replaces it"),
 }
 
@@ -148,7 +156,9 @@ class Slot(NamedTuple):
 
 # (module, function) -> slots. `number`: only a literal number or True/False is taken for the old meaning.
 SLOTS = {
-    (LANGUAGE, "shfl_sync"): [Slot(3, "0.1.9", "(mask, value, srcLane, width)", "(value, srcLane, width, mask)", "number first")],
+    (LANGUAGE, "shfl_sync"): [
+        Slot(3, "0.1.9", "(mask, value, srcLane, width)", "(value, srcLane, width, mask)", "number first")
+    ],
     (LANGUAGE, "gemm_sp"): [
         Slot(5, "0.1.10", "transpose_B", "transpose_E"),
         Slot(9, "0.1.15", "k_pack", "wg_wait"),
@@ -209,16 +219,16 @@ TILESCALE = Fork("TileScale", "https://github.com/tile-ai/tilescale")
 # Names that no release of TileLang has had, and a fork has: one of them says what the file is written for.
 FORKS = {}
 for _name in (
-    "alloc_ub alloc_L1 alloc_L0A alloc_L0B alloc_L0C gemm_v0 Scope rs set_flag wait_flag set_cross_flag wait_cross_flag "
-    "pipe_barrier barrier_all block_barrier subblock_barrier sync_block_set sync_block_wait mma tile vadd vsub vmul "
+    "alloc_ub alloc_L1 alloc_L0A alloc_L0B alloc_L0C gemm_v0 Scope rs set_flag wait_flag set_cross_flag "
+    "wait_cross_flag pipe_barrier barrier_all block_barrier subblock_barrier sync_block_set sync_block_wait mma tile vadd vsub vmul "
     "vdiv vmax vmin vexp vcast vbrc vcmp vselect load_nd2nz store_nz2nd store_fixpipe"
 ).split():
     FORKS[_name] = ASCEND
 for _name in (
     "get_rank get_num_ranks put_warp get_warp put_block get_block get_pe get_pe_num wait_eq wait_ne wait_ge wait_le "
     "wait_gt wait_lt putmem_block getmem_block putmem_nbi_block putmem_signal putmem_signal_nbi_block signal_op "
-    "signal_wait_until barrier_blocks sync_barrier_gpu init_barrier_gpu arrive_barrier_gpu wait_barrier_gpu ScopeKernel "
-    "alloc_barrier_gpu barrier_all_blocks_sys"
+    "signal_wait_until barrier_blocks sync_barrier_gpu init_barrier_gpu arrive_barrier_gpu wait_barrier_gpu "
+    "ScopeKernel alloc_barrier_gpu barrier_all_blocks_sys"
 ).split():
     FORKS[_name] = TILESCALE
 FORK_PREFIXES = {"npuir_": ASCEND}

@@ -481,7 +481,7 @@ class Resolver:
         return bool(returned) and all(isinstance(value, ast.Name) and value.id in inner for value in returned)
 
     def conditions(self, test, scope, wanted, depth=0):
-        """What a test says when it is `wanted`: ((Ref, exists), ...), or None where it hangs on what cannot be known."""
+        """What a test says when it is `wanted`: ((Ref, exists), ...); None where it hangs on what cannot be known."""
         kind = type(test)
         if kind is ast.UnaryOp and type(test.op) is ast.Not:
             return self.conditions(test.operand, scope, not wanted, depth)

@@ -10,7 +10,7 @@ from typing import NamedTuple, Optional
 
 from . import curated
 from .resolve import ATTRIBUTE, CALL, IMPORT
-from .surface import LANGUAGE, Ref, having, load, releases, version_key
+from .surface import EXISTING, LANGUAGE, Ref, having, load, releases, version_key
 
 CODES = {
     "TLA000": ("error", "file does not parse or decode"),
@@ -78,7 +78,7 @@ def dead(guards, surface):
     """Whether a use cannot be reached in this release: it stands behind a hasattr that answers otherwise."""
     for ref, wanted in guards:
         what = surface.locate(ref).what
-        if what != "opaque" and (what in ("found", "module", "tail")) is not wanted:
+        if what != "opaque" and (what in EXISTING) is not wanted:
             return True
     return False
 
@@ -116,8 +116,10 @@ def problem_of(ref, use, surface):
             if wrong:
                 return wrong
         return questionable(place, use, surface)
-    if what == "tail" and place.entry.kind == "enum":
-        return questionable_member(place, ref, surface)
+    if what == "member":
+        old = curated.DEPRECATED.get(("tilelang." + place.module.rpartition(".")[2], place.name))
+        if old and version_key(old.since) <= version_key(surface.release):
+            return Problem("TLA006", place.module, place.name, (old.to, ""))
     return None
 
 
@@ -180,14 +182,6 @@ def questionable(place, use, surface):
     return None
 
 
-def questionable_member(place, ref, surface):
-    member = ref.attrs[place.index + 1] if place.index + 1 < len(ref.attrs) else ""
-    old = curated.DEPRECATED.get((f"tilelang.{place.name}", member))
-    if old and version_key(old.since) <= version_key(surface.release):
-        return Problem("TLA006", f"{place.module}.{place.name}", member, (old.to, ""))
-    return None
-
-
 def home(module):
     """The CUDA dialect is tilelang.language under another name; the other dialects have rules of their own."""
     return LANGUAGE if module == "tilelang.cuda.language" else module
@@ -245,9 +239,7 @@ def explain(found, use, surface, path):
         message, fix = explain_arguments(found, surface)
     elif code == "TLA005":
         slot = found.detail
-        message = (
-            f"argument {slot.index + 1} of {shown} has meant {slot.now} since {slot.since}; before, it meant {slot.before}"
-        )
+        message = f"argument {slot.index + 1} of {shown} has meant {slot.now} since {slot.since}, before: {slot.before}"
         known = takes(surface, module, name, slot.before)
         fix = "pass it by keyword" if known or slot.old_if == "any" else f"drop it, or pass {slot.now}"
     elif code == "TLA006":
@@ -408,7 +400,7 @@ def explain_member(found, surface):
         had = present(module, name)
         names = surface.names(module) or {}
     else:
-        had = having(lambda s: s.locate(Ref(owner[0], (owner[1], name))).what == "opaque" and has_enum(s, owner))
+        had = having(lambda s: s.locate(Ref(owner[0], (owner[1], name))).what == "member")
         entry = surface.entry(*owner)
         names = entry.members if entry else ()
     shown = shown.replace("T.GemmWarpPolicy", "GemmWarpPolicy")
@@ -417,11 +409,6 @@ def explain_member(found, surface):
     if len(names) <= 8 and names:
         return message, "there are " + ", ".join(sorted(names))
     return message, f"did you mean {close[0]}?" if close else None
-
-
-def has_enum(surface, owner):
-    entry = surface.entry(*owner)
-    return entry is not None and entry.kind == "enum"
 
 
 # --- what --fix may write --------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ The notation of an entry is described in extract_surface.py, which writes it. No
 
 import json
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple, Optional
 
@@ -53,7 +53,7 @@ def version_key(release):
     return tuple(int(number) for number in re.findall(r"\d+", release))
 
 
-@lru_cache(maxsize=None)
+@cache
 def releases():
     """The vendored releases, oldest first."""
     found = [folder.name[len("tilelang-v") :] for folder in VENDOR.glob("tilelang-v*") if folder.is_dir()]
@@ -114,8 +114,10 @@ class Surface:
         for part in ("language", "package", "tvm"):
             self.tables.update(json.loads((folder / (part + ".json")).read_text(encoding="utf-8")))
         paths = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
-        self.modules = frozenset(paths["tilelang"]) | frozenset(paths["tvm"]) | frozenset(
-            path for path in self.tables if not path.startswith("#")
+        self.modules = (
+            frozenset(paths["tilelang"])
+            | frozenset(paths["tvm"])
+            | frozenset(path for path in self.tables if not path.startswith("#"))
         )
         self._expanded = {}
 
@@ -172,7 +174,9 @@ class Surface:
                     continue
                 if entry.kind == "enum" and index + 1 < len(attrs):
                     member = attrs[index + 1]
-                    if not entry.members or member in entry.members or member in ENUM_BUILT_INS or member[:1] == "_":
+                    if member in entry.members:
+                        return Place("member", module + "." + name, member, index + 1, entry)
+                    if not entry.members or member in ENUM_BUILT_INS or member[:1] == "_":
                         return OPAQUE
                     return Place("no member", module + "." + name, member, index + 1, None)
                 if index + 1 < len(attrs):
@@ -200,19 +204,24 @@ class Surface:
 
 
 class Place(NamedTuple):
-    """Where following a Ref ended: found, tail, module, no name, no member, no module or opaque."""
+    """Where following a Ref ended.
+
+    found: at a name; tail: past a name, at an attribute of it that is not judged; member: at a member of an enum;
+    module: at a module; no name, no member, no module: at nothing; opaque: where nobody knows.
+    """
 
     what: str
-    module: str
+    module: str  # or, of a member, the enum
     name: str
     index: int  # which attribute it ended at
     entry: Optional[Entry]
 
 
+EXISTING = frozenset(["found", "tail", "member", "module"])
 OPAQUE = Place("opaque", "", "", -1, None)
-ENUM_BUILT_INS = frozenset(["name", "value", "mro", "names", "values", "bit_length", "conjugate", "real", "imag"]) | frozenset(
-    name for name in dir(str) if not name.startswith("_")
-)
+ENUM_BUILT_INS = frozenset(
+    ["name", "value", "mro", "names", "values", "bit_length", "conjugate", "real", "imag"]
+) | frozenset(name for name in dir(str) if not name.startswith("_"))
 
 
 def is_private(name):
@@ -220,7 +229,7 @@ def is_private(name):
     return (name.startswith("_") and not name.startswith("__")) or (name.startswith("__") and name.endswith("__"))
 
 
-@lru_cache(maxsize=None)
+@cache
 def load(release):
     return Surface(release)
 
