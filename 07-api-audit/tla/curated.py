@@ -219,16 +219,16 @@ TILESCALE = Fork("TileScale", "https://github.com/tile-ai/tilescale")
 # Names that no release of TileLang has had, and a fork has: one of them says what the file is written for.
 FORKS = {}
 for _name in (
-    "alloc_ub alloc_L1 alloc_L0A alloc_L0B alloc_L0C gemm_v0 Scope rs set_flag wait_flag set_cross_flag "
-    "wait_cross_flag pipe_barrier barrier_all block_barrier subblock_barrier sync_block_set sync_block_wait mma tile vadd vsub vmul "
-    "vdiv vmax vmin vexp vcast vbrc vcmp vselect load_nd2nz store_nz2nd store_fixpipe"
+    "alloc_ub alloc_L1 alloc_L0A alloc_L0B alloc_L0C gemm_v0 Scope rs mma tile vadd vsub vmul vdiv vmax vmin vexp "
+    "vcast vbrc vcmp vselect load_nd2nz store_nz2nd store_fixpipe set_flag wait_flag set_cross_flag wait_cross_flag "
+    "pipe_barrier barrier_all block_barrier subblock_barrier sync_block_set sync_block_wait"
 ).split():
     FORKS[_name] = ASCEND
 for _name in (
     "get_rank get_num_ranks put_warp get_warp put_block get_block get_pe get_pe_num wait_eq wait_ne wait_ge wait_le "
     "wait_gt wait_lt putmem_block getmem_block putmem_nbi_block putmem_signal putmem_signal_nbi_block signal_op "
-    "signal_wait_until barrier_blocks sync_barrier_gpu init_barrier_gpu arrive_barrier_gpu wait_barrier_gpu "
-    "ScopeKernel alloc_barrier_gpu barrier_all_blocks_sys"
+    "signal_wait_until barrier_blocks barrier_all_blocks_sys sync_barrier_gpu init_barrier_gpu arrive_barrier_gpu "
+    "wait_barrier_gpu alloc_barrier_gpu ScopeKernel"
 ).split():
     FORKS[_name] = TILESCALE
 FORK_PREFIXES = {"npuir_": ASCEND}
