@@ -20,8 +20,8 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from tla import compare, config, report, run  # noqa: E402
+from tla.findings import CODES  # noqa: E402
 from tla.fix import fix_all  # noqa: E402
-from tla.rules import CODES  # noqa: E402
 from tla.surface import DEFAULT, find_release, load, releases  # noqa: E402
 
 

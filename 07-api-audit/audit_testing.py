@@ -1,6 +1,6 @@
 """What the tests share: audit a text as if it were a file."""
 
-from tla import rules, run
+from tla import run
 from tla.surface import DEFAULT, load
 
 
@@ -13,6 +13,3 @@ def audit(folder, text, name="case.py", release=DEFAULT, **options):
 
 def codes(folder, text, **options):
     return [finding.code for finding in audit(folder, text, **options)]
-
-
-__all__ = ["audit", "codes", "rules"]

@@ -17,7 +17,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from tla import rules, run  # noqa: E402
+from tla import run  # noqa: E402
 from tla.sources import NEEDLE  # noqa: E402
 from tla.surface import DEFAULT, load  # noqa: E402
 
@@ -34,7 +34,7 @@ def best(action, times=3):
 def parse_all(pairs, surface):
     for path, data in pairs:
         _, resolved = run.understood(path, data)
-        rules.check(resolved, surface, path)
+        run.check(resolved, surface, path)
     return len(pairs)
 
 

@@ -58,7 +58,7 @@ tvm.tirx.buffer tvm.tirx.expr tvm.tirx.function tvm.tirx.op tvm.tirx.stmt tvm.ti
 tvm.s_tir tvm.s_tir.schedule tvm.s_tir.transform
 """.split()
 
-TVM_DEPTH = 2  # dots in the tvm paths written down; below `tvm.a.b` nothing is judged
+TVM_DEPTH = 2  # dots in the tvm paths written down; below `tvm.a.b` only what is in the modules above
 
 # Importing these needs an accelerator's packages, runs a command line or builds something: known by path alone,
 # so that the result is the same on every machine.
@@ -303,7 +303,11 @@ def surface():
     import tvm
 
     ours = module_paths(Path(tilelang.__file__).parent, "tilelang")
-    theirs = [path for path in module_paths(Path(tvm.__file__).parent, "tvm") if path.count(".") <= TVM_DEPTH]
+    theirs = [
+        path
+        for path in module_paths(Path(tvm.__file__).parent, "tvm")
+        if path.count(".") <= TVM_DEPTH or path.rpartition(".")[0] in TVM_MODULES
+    ]
     importlib.import_module("tilelang.language")
     loaded = {path: module for path in ours if (module := imported(path)) is not None}
 
@@ -319,12 +323,14 @@ def surface():
 
     package = {path: abbreviated(path, module, loaded) for path, module in loaded.items() if path not in language}
     bundled = {path: module for path in TVM_MODULES if (module := tvm_module(path, theirs)) is not None}
-    tvm_names = {path: abbreviated(path, module, bundled) for path, module in bundled.items()}
-    for path, table in tvm_names.items():
-        for like, base in tvm_names.items():
-            if like < path and "=" not in base and len(set(table.items()) ^ set(base.items())) < len(table) // 2:
-                tvm_names[path] = differences(table, like, base)
-                break
+    tvm_names, whole = {}, {}
+    for path, module in bundled.items():
+        table = whole[path] = names_of(module)
+        near = [like for like in tvm_names if len(set(table.items()) ^ set(whole[like].items())) < len(table) // 2]
+        if near:
+            tvm_names[path] = differences(table, near[0], whole[near[0]])
+        else:
+            tvm_names[path] = abbreviated(path, module, bundled)
     return {
         "modules.json": {"tilelang": ours, "tvm": theirs},
         "language.json": language,

@@ -115,7 +115,7 @@ def test_alarm_and_silence(tmp_path, code, bad, good):
 
 
 def test_every_code_has_a_pair():
-    from tla.rules import CODES
+    from tla.findings import CODES
 
     assert set(PAIRS) == set(CODES)
 

@@ -10,7 +10,7 @@ import pytest
 
 import static_all
 from tla import curated
-from tla.rules import was_module
+from tla.explain import was_module
 from tla.surface import DEFAULT, LANGUAGE, VENDOR, Ref, find_release, load, parse_entry, releases, version_key
 
 HERE = Path(__file__).resolve().parent

@@ -446,7 +446,7 @@ def test_the_release_table_is_current():
 
 def test_the_examples_of_the_codes_raise_what_they_say(tmp_path):
     """Each row of the table of codes has a bad and a good line; both are audited."""
-    from tla.rules import CODES
+    from tla.findings import CODES
 
     rows = re.findall(r"^\| (TLA\d{3}) \| (\w+) \| [^|]+ \| (`+)(.+?)\3 \| (`+)(.+?)\5 \|$", README, re.M)
     assert [row[0] for row in rows] == sorted(CODES)

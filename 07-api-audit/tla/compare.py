@@ -3,10 +3,13 @@
 from collections import Counter
 from typing import NamedTuple
 
-from . import curated, rules
-from .resolve import IMPORT
+from . import curated
+from .explain import prefixes, short
+from .findings import SEVERITY
+from .rules import about, applicable
 from .run import is_stored, sources
 from .surface import EXISTING, LANGUAGE, Ref, load, releases, version_key
+from .syntax import IMPORT
 
 
 def ranges(chosen):
@@ -38,11 +41,11 @@ def compat(paths, exclude=(), progress=None):
             continue
         failures = {}
         for surface in surfaces:
-            stored[surface.release] |= {rules.about(ref, surface) for ref in resolved.stores}
-            tested = {rules.about(ref, surface) for ref in resolved.tested}
+            stored[surface.release] |= {about(ref, surface) for ref in resolved.stores}
+            tested = {about(ref, surface) for ref in resolved.tested}
             for use in resolved.uses:
-                found = rules.applicable(use, resolved, surface, tested)
-                if found is not None and rules.SEVERITY[found.code] == "error":
+                found = applicable(use, resolved, surface, tested)
+                if found is not None and SEVERITY[found.code] == "error":
                     key = described(found)
                     place = failures.setdefault(key, ({}, found.line or use.line))
                     place[0].setdefault(surface.release, (found.module, found.name))
@@ -69,7 +72,7 @@ def clean(limits):
 
 def described(found):
     """The name of what limits, the same for every release in which it does."""
-    shown = rules.short(found.module, found.name)
+    shown = short(found.module, found.name)
     if found.code == "TLA003":
         return f"{shown}({found.detail}=)"
     if found.code == "TLA004":
@@ -210,7 +213,7 @@ def replacement(module, name):
     if rename:
         return rename.to
     whole = f"{module}.{name}" if name else module
-    for prefix in rules.prefixes(whole):
+    for prefix in prefixes(whole):
         if prefix in curated.MODULES:
             return curated.MODULES[prefix][0]
     return ""
@@ -248,7 +251,7 @@ def diff_text(changes, old, new):
     counts = Counter(c.kind for c in changes)
     for c in changes:
         if c.at:
-            rows.append(f"{MARKS[c.kind]} {rules.short(c.module, c.name)}  {c.what}".rstrip() + f"  ({c.at})")
+            rows.append(f"{MARKS[c.kind]} {short(c.module, c.name)}  {c.what}".rstrip() + f"  ({c.at})")
             continue
         if c.name and c.module != module:
             module = c.module

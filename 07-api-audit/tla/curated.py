@@ -93,7 +93,6 @@ for _name in "make_filled_simdgroup_matrix simdgroup_load simdgroup_store simdgr
 MODULES = {
     "tvm.tir": ("tvm.tirx", "TVM renamed tir in the release that TileLang 0.1.10 bundles, #2216"),
     "tvm.script.tir": ("tvm.script.tirx", "TVM renamed tir in the release that TileLang 0.1.10 bundles, #2216"),
-    "tvm.script.parser.tir": ("tvm.tirx.script.parser", "TVM renamed tir in the release of 0.1.10, #2216"),
     "tvm.relay": ("", "relay is gone from TVM"),
     "tvm.nd": ("tvm.runtime", "nd is gone from TVM"),
     "tilelang.intrinsics": ("tilelang.cuda.intrinsics or tilelang.rocm.intrinsics", "each backend owns its own, #2812"),

@@ -2,7 +2,7 @@
 
 import json
 
-from .rules import CODES
+from .findings import CODES
 from .surface import DEFAULT
 
 URI = "https://github.com/tile-ai/tilelang"

@@ -8,10 +8,13 @@ import sys
 import time
 from typing import NamedTuple
 
-from . import rules
+from . import curated
+from .explain import explain
+from .findings import EXPLAINED_BY_FORK, SEVERITY, Finding
 from .resolve import resolve
-from .rules import Finding
+from .rules import about, applicable
 from .sources import NEEDLE, Broken, parse, walk
+from .surface import load, releases, version_key
 
 COMMENT = re.compile(r"#\s*tla:\s*(ignore-file|ignore)(?:\[([A-Za-z0-9,\s]*)\])?")
 
@@ -84,21 +87,72 @@ def understood(path, data):
         return source, resolve(source)
 
 
+class FileFindings(NamedTuple):
+    findings: list
+    about: list  # for each finding the (module, name) it is about, to be compared with what the whole set stores
+
+
+def check(resolved, surface, path):
+    """The findings of one file in one release."""
+    tested = {about(ref, surface) for ref in resolved.tested}
+    findings, abouts = [], []
+    seen = set()
+    for use in resolved.uses:
+        found = applicable(use, resolved, surface, tested)
+        if found is None or (found.code == "TLA005" and not runs_before(found.detail.since, resolved)):
+            continue
+        key = (found.code, found.module, found.name, found.line or use.line, found.col or use.col)
+        if key in seen:
+            continue
+        seen.add(key)
+        findings.append(explain(found, use, surface, path))
+        abouts.append((found.module, found.name))
+    return FileFindings(findings, abouts)
+
+
+def runs_before(since, resolved):
+    """Whether a file can run under any release before one. If not, it was written for the new meaning."""
+    for release in releases():
+        if version_key(release) < version_key(since):
+            surface = load(release)
+            tested = {about(ref, surface) for ref in resolved.tested}
+            found = (applicable(use, resolved, surface, tested) for use in resolved.uses)
+            if not any(each is not None and SEVERITY[each.code] == "error" for each in found):
+                return True
+    return False
+
+
+def fork(findings, abouts, path):
+    """One TLA010 in place of all that a fork explains, if the file uses a name only a fork has."""
+    for finding, (module, name) in zip(findings, abouts):
+        if finding.code in ("TLA001", "TLA007"):
+            found = curated.fork_of(module, name)
+            if found:
+                count = sum(f.code in EXPLAINED_BY_FORK for f in findings)
+                message = (
+                    f"this file is written for {found.title}, a fork: it uses {finding.name} "
+                    f"({count} use{'s' * (count != 1)} not compared with upstream TileLang)"
+                )
+                note = Finding(path, finding.line, finding.col, "TLA010", "note", finding.name, message, found.url)
+                return [note] + [f for f in findings if f.code not in EXPLAINED_BY_FORK]
+    return findings
+
+
 def audit(paths, surface, exclude=(), select=(), ignore=(), progress=None):
     """The Result of the files below some paths."""
     progress = progress or Progress()
     count, unreadable = [0, 0], []
     kept, stored = [], set()
     for path, source, resolved in sources(paths, exclude, unreadable, progress, count):
-        stored |= {rules.about(ref, surface) for ref in resolved.stores}
-        found = rules.check(resolved, surface, path)
+        stored |= {about(ref, surface) for ref in resolved.stores}
+        found = check(resolved, surface, path)
         if source.broken or found.findings:
             kept.append((path, broken(source), suppressed(source, found)))
     progress.done()
     findings = []
     for path, first, (found, abouts) in kept:
         pairs = [(f, a) for f, a in zip(found, abouts) if not is_stored(a, stored)]
-        findings += first + rules.fork([f for f, _ in pairs], [a for _, a in pairs], path)
+        findings += first + fork([f for f, _ in pairs], [a for _, a in pairs], path)
     findings = [f for f in findings if wanted(f.code, select, ignore)]
     findings.sort(key=lambda f: (f.path, f.line, f.col, f.code))
     return Result(count[0], count[1], findings, unreadable)
@@ -136,13 +190,13 @@ def suppressed(source, found):
             if match and match.group(1) == "ignore-file":
                 everywhere.append(match.group(2))
     findings, abouts = [], []
-    for finding, about in zip(found.findings, found.about):
+    for finding, place in zip(found.findings, found.about):
         line = source.lines[finding.line - 1] if finding.line <= len(source.lines) else ""
         match = COMMENT.search(line) if "tla:" in line else None
         comments = everywhere + ([match.group(2)] if match and match.group(1) == "ignore" else [])
         if not any(covers(codes, finding.code) for codes in comments):
             findings.append(finding)
-            abouts.append(about)
+            abouts.append(place)
     return findings, abouts
 
 
