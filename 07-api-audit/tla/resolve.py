@@ -198,23 +198,20 @@ class Meaning:
         return context.resolved
 
     def finish(self):
-        uses = []
-        for ref, node, context in self.walker.imports:
+        walker, uses = self.walker, []
+        for ref, node, context in walker.imports:
             guards, silent = self.circumstances(context)
             uses.append(Use((ref,), 0, IMPORT, node.lineno, node.col_offset + 1, None, guards, silent, "", node))
-        for node, scope, how, call, context in self.walker.candidates:
+        for node, scope, how, call, context in walker.candidates:
             use = self.use_of(node, scope, how, call, context)
             if use is not None:
                 uses.append(use)
-        stores = {owner.dot(name) for owner, name in self.owned(self.walker.stored)} | {
-            Ref(m) for m in self.walker.modules_stored
-        }
-        tested = {owner.dot(name) for owner, name in self.owned(self.walker.asked)}
-        for (
-            scope
-        ) in self.walker.scopes:  # bindings lead back to their scopes: cut the circles, and the memory is free at once
+        stores = {owner.dot(name) for owner, name in self.owned(walker.stored)}
+        stores |= {Ref(module) for module in walker.modules_stored}
+        tested = {owner.dot(name) for owner, name in self.owned(walker.asked)}
+        for scope in walker.scopes:  # bindings lead back to their scopes: cut the circles, and memory is free at once
             scope.names.clear()
-        return Resolved(uses, stores, tested, self.walker.imports_tilelang or self.assume_t, self.walker.foreign)
+        return Resolved(uses, stores, tested, walker.imports_tilelang or self.assume_t, walker.foreign)
 
     def owned(self, pairs):
         for node, name, scope in pairs:

@@ -1,7 +1,7 @@
 """The first pass over a file: which scope binds which name to what, and what may be a use of TileLang.
 
-Python's scoping rules are followed: functions, classes, comprehensions, lambdas, `global` and `nonlocal`. Each candidate is
-noted with its Context: what is tested around it, what is caught, which class rewrites its names.
+Python's scoping rules are followed: functions, classes, comprehensions, lambdas, `global` and `nonlocal`. Each
+candidate is noted with its Context: what is tested around it, what is caught, which class rewrites its names.
 """
 
 import ast
