@@ -1,6 +1,7 @@
 """Findings as text, JSON, GitHub annotations or SARIF."""
 
 import json
+from urllib.parse import quote
 
 from .findings import CODES
 from .surface import DEFAULT
@@ -85,8 +86,6 @@ def sarif(result, release):
 
 
 def uri(path):
-    from urllib.parse import quote
-
     return quote(path.replace("\\", "/"))
 
 
