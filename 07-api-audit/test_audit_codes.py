@@ -123,7 +123,11 @@ def test_every_code_has_a_pair():
 @pytest.mark.parametrize(
     "text, message, fix",
     [
-        ("T.gemm_v2(a, b, c)", "T.gemm_v2 is gone since 0.1.9 (last in 0.1.8): one GEMM is left, #2033", "use T.gemm"),
+        (
+            "T.gemm_v2(a, b, c)",
+            "T.gemm_v2 is gone since 0.1.9 (last in 0.1.8): one GEMM is left, tile-ai/tilelang#2033",
+            "use T.gemm",
+        ),
         ("T.cpoy(a, b)", "no release of TileLang from 0.1.3 to 0.1.15 has T.cpoy", "did you mean T.copy?"),
         ("T.zzzzz(a, b)", "no release of TileLang from 0.1.3 to 0.1.15 has T.zzzzz", None),
         (
@@ -144,7 +148,7 @@ def test_every_code_has_a_pair():
         ("T.copy(a)", "T.copy needs dst", None),
         (
             "T.GemmWarpPolicy.FulRow",
-            "tilelang.language.GemmWarpPolicy.FulRow does not exist",
+            "T.GemmWarpPolicy.FulRow does not exist",
             "there are FullCol, FullRow, Square",
         ),
     ],

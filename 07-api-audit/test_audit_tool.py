@@ -69,7 +69,8 @@ def test_text(tool):
     write("error.py", OLD_KERNEL)
     out = tool("error.py")[1].splitlines()
     assert out[0] == (
-        "error.py:3:1: TLA002 T.gemm_v2 is gone since 0.1.9 (last in 0.1.8): one GEMM is left, #2033 [use T.gemm]"
+        "error.py:3:1: TLA002 T.gemm_v2 is gone since 0.1.9 (last in 0.1.8): "
+        "one GEMM is left, tile-ai/tilelang#2033 [use T.gemm]"
     )
     assert out[-1] == "TileLang 0.1.15: 1 file, 1 mentions tilelang: 2 errors, 1 warning"
 
@@ -408,11 +409,12 @@ def test_the_checker_imports_the_standard_library_alone():
 def test_it_runs_without_packages_and_imports_nothing_it_reads(tmp_path):
     bomb = tmp_path / "bomb.py"
     bomb.write_text(T + "raise SystemExit('imported')\n")
-    for python in filter(None, [sys.executable, shutil.which("python3.9")]):
+    for python in (sys.executable, "python3.9"):
+        if not shutil.which(python) or subprocess.run([python, "-c", ""], capture_output=True).returncode:
+            continue  # not installed, or only a shim
         command = [python, "-I", "-S", str(HERE / "api_audit.py"), str(bomb)]
         result = subprocess.run(command, capture_output=True, text=True)
-        if "not found" not in result.stderr and "pyenv" not in result.stderr:
-            assert result.returncode == 0, result.stderr
+        assert result.returncode == 0, result.stderr
 
 
 def test_the_repository_is_clean():

@@ -1,6 +1,7 @@
 """Word a Problem: when the name was there, what replaces it, why, and what --fix may write."""
 
 import difflib
+import re
 
 from . import curated
 from .findings import SEVERITY, Edit, Finding
@@ -46,7 +47,12 @@ def explain(found, use, surface, path):
         message = f"inside class {found.detail} Python reads {shown} as {short(module, '_' + found.detail + name)}"
         fix = f"bind it outside the class, or getattr(T, {name!r})"
     shown_name = shown + (f"({found.detail}=)" if code == "TLA003" else "")
-    return Finding(path, line, col, code, SEVERITY[code], shown_name, message, fix, edit)
+    return Finding(path, line, col, code, SEVERITY[code], shown_name, linked(message), fix and linked(fix), edit)
+
+
+def linked(text):
+    """`#1234` in full, since GitHub would take it for an issue of the repository that is audited."""
+    return re.sub(r"(?<!\w)#(\d+)", r"tile-ai/tilelang#\1", text)
 
 
 def present(module, name):
@@ -188,7 +194,7 @@ def explain_arguments(found, surface):
 
 def explain_member(found, surface):
     module, name = found.module, found.name
-    shown = short(module, name)
+    shown = short(*module.rsplit(".", 1)) + "." + name if "." in module else short(module, name)
     owner = module.rsplit(".", 1)
     if module in MEMBER_OWNERS:
         had = present(module, name)
@@ -197,7 +203,6 @@ def explain_member(found, surface):
         had = having(lambda s: s.locate(Ref(owner[0], (owner[1], name))).what == "member")
         entry = surface.entry(*owner)
         names = entry.members if entry else ()
-    shown = shown.replace("T.GemmWarpPolicy", "GemmWarpPolicy")
     message = timeline(shown, had, surface) or f"{shown} does not exist"
     close = difflib.get_close_matches(name, names, 1, 0.6)
     if len(names) <= 8 and names:
