@@ -133,7 +133,7 @@ def test_every_code_has_a_pair():
         (
             "T.Kernel(1, is_cpu=True)",
             "T.Kernel(is_cpu=) is gone since 0.1.12 (last in 0.1.11)",
-            "use Kernel of `from tilelang.cpu import language as T`",
+            "use Kernel of `from tilelang.cpu import language as T`, tile-ai/tilelang#2387",
         ),
         (
             "T.gemm(a, b, c, nope=1)",

@@ -184,6 +184,31 @@ def test_every_changed_slot_is_in_the_data():
                 assert new[slot.index] == slot.now.split(",")[0], (name, slot, new)
 
 
+def test_every_change_of_a_position_is_curated():
+    """Between neighbouring releases, a parameter of T that stands where another one stood, and can be told silently."""
+    made_by_tilelang = {"JITFunc"}
+    for old, new in zip(releases(), releases()[1:]):
+        for name in sorted(set(load(old).names(LANGUAGE)) & set(load(new).names(LANGUAGE)) - made_by_tilelang):
+            before, after = positions(old, name), positions(new, name)
+            if sum(p.required for p in before) > len(after):
+                continue  # every old call is refused: TLA004
+            pairs = enumerate(zip([p.name for p in before], [p.name for p in after]))
+            moved = [i for i, (x, y) in pairs if x != y and (x in names(after) or y in names(before))]
+            slots = [slot for slot in curated.SLOTS.get((LANGUAGE, name), ()) if slot.since == new]
+            said = {slot.index for slot in slots} | {0 for slot in slots if slot.before.startswith("(")}  # all of them
+            if moved and (LANGUAGE, name) not in curated.DEPRECATED:
+                assert min(moved) in said, (new, name, moved)
+
+
+def positions(release, name):
+    entry = load(release).entry(LANGUAGE, name)
+    return [p for p in entry.parameters or () if p.kind in ("positional", "either")]
+
+
+def names(parameters):
+    return {p.name for p in parameters}
+
+
 def test_a_fork_is_known_by_names_no_release_has():
     for release in releases():
         names = load(release).names(LANGUAGE)

@@ -56,16 +56,14 @@ NAMES = {
     ),
     (LANGUAGE, "gemm_v1"): Rename("T.gemm", "one GEMM is left, #2033", "gemm"),
     (LANGUAGE, "gemm_v2"): Rename("T.gemm", "one GEMM is left, #2033", "gemm"),
-    (LANGUAGE, "gemm_sp_v2"): Rename(
-        "T.gemm_sp", "one sparse GEMM is left; transpose_E moved before transpose_B", "gemm_sp"
-    ),
+    (LANGUAGE, "gemm_sp_v2"): Rename("T.gemm_sp", "one sparse GEMM is left, #2048", "gemm_sp"),
     (LANGUAGE, "fadd2"): Rename("T.add2", "", "add2"),
     (LANGUAGE, "fmul2"): Rename("T.mul2", "", "mul2"),
     (LANGUAGE, "block"): Rename("T.sblock", "TVM's move from tir to tirx, #2216", "sblock"),
     (LANGUAGE, "block_attr"): Rename("T.sblock_attr", "TVM's move from tir to tirx, #2216", "sblock_attr"),
     (LANGUAGE, "LetStmt"): Rename("T.bind, a statement and not a scope", "TVM's move from tir to tirx, #2216"),
     (LANGUAGE, "check_hip_availability"): Rename("tilelang.rocm.target.check_hip_availability"),
-    (LANGUAGE, "sync_global"): Rename("T.sync_grid, the barrier of the whole grid"),
+    (LANGUAGE, "sync_global"): Rename("T.sync_grid", "it could not be compiled any more, #2992"),
     ("tilelang", "cached"): Rename("tilelang.compile, or @tilelang.jit: both cache"),
     ("tilelang", "get_cache_dir"): Rename("tilelang.env.TILELANG_CACHE_DIR"),
     ("tilelang", "set_cache_dir"): Rename("the environment variable TILELANG_CACHE_DIR"),
@@ -98,7 +96,7 @@ MODULES = {
     "tilelang.intrinsics": ("tilelang.cuda.intrinsics or tilelang.rocm.intrinsics", "each backend owns its own, #2812"),
     "tilelang.utils.target": (
         "tilelang.backend.target (determine_target), tilelang.cuda.target, tilelang.rocm.target",
-        "targets moved to their backends in 0.1.12",
+        "targets moved to their backends, #2323",
     ),
     "tilelang.primitives": ("tilelang.tileop (GemmWarpPolicy: T.GemmWarpPolicy)", "merged into tileop, #1429"),
     "tilelang.quantize": ("", "nothing replaces it"),
@@ -118,8 +116,8 @@ MOVED = {
 
 # (module, function, keyword that is gone) -> (what to do, the new keyword where it is a mere renaming).
 KEYWORDS = {
-    (LANGUAGE, "Kernel", "is_cpu"): ("Kernel of `from tilelang.cpu import language as T`", ""),
-    (LANGUAGE, "Kernel", "cluster_dims"): ("T.ClusterKernel in 0.1.12 to 0.1.14", ""),
+    (LANGUAGE, "Kernel", "is_cpu"): ("Kernel of `from tilelang.cpu import language as T`, #2387", ""),
+    (LANGUAGE, "Kernel", "cluster_dims"): ("T.ClusterKernel in 0.1.12 to 0.1.14, #2387", ""),
     (LANGUAGE, "gemm", "wg_wait"): ("T.wgmma_gemm(...) and T.wait_wgmma(n), #1949", ""),
     (LANGUAGE, "gemm", "k_pack"): ("drop it, or use `from tilelang.rocm import language as T`, #3203", ""),
     (LANGUAGE, "gemm_sp", "k_pack"): ("drop it: it did nothing, #3202", ""),
@@ -150,34 +148,49 @@ class Slot(NamedTuple):
     since: str
     before: str
     now: str
-    old_if: str = "any"  # what in this slot shows the old meaning: any, number, number first
+    old_if: str = "any"  # what shows the old meaning: any, number (a literal in this slot), number first (in the first)
+    why: str = ""
 
 
-# (module, function) -> slots. `number`: only a literal number or True/False is taken for the old meaning.
+# (module, function) -> slots. A test finds every such change in the vendored signatures and asks for it here.
 SLOTS = {
     (LANGUAGE, "shfl_sync"): [
-        Slot(3, "0.1.9", "(mask, value, srcLane, width)", "(value, srcLane, width, mask)", "number first")
+        Slot(3, "0.1.9", "(mask, value, srcLane, width)", "(value, srcLane, width, mask)", "number first", "#2039")
     ],
     (LANGUAGE, "gemm_sp"): [
-        Slot(5, "0.1.10", "transpose_B", "transpose_E"),
-        Slot(9, "0.1.15", "k_pack", "wg_wait"),
+        Slot(5, "0.1.10", "transpose_B", "transpose_E", why="#2048"),
+        Slot(9, "0.1.15", "k_pack", "wg_wait", why="#3202"),
     ],
-    (LANGUAGE, "reduce"): [Slot(5, "0.1.10", "nan_propagate", "batch")],
+    (LANGUAGE, "reduce"): [
+        Slot(5, "0.1.10", "nan_propagate", "batch"),
+        Slot(6, "0.1.15", "nan_propagate", "annotations"),
+    ],
     (LANGUAGE, "reduce_max"): [Slot(4, "0.1.10", "nan_propagate", "batch")],
     (LANGUAGE, "reduce_min"): [Slot(4, "0.1.10", "nan_propagate", "batch")],
     (LANGUAGE, "reduce_absmax"): [Slot(4, "0.1.10", "nan_propagate", "batch")],
     (LANGUAGE, "gemm"): [
-        Slot(7, "0.1.15", "k_pack", "mbar", "number"),
-        Slot(8, "0.1.9", "wg_wait", "mbar, then annotations", "number"),
+        Slot(7, "0.1.15", "k_pack", "mbar", "number", "#3203"),
+        Slot(8, "0.1.9", "wg_wait", "mbar, then annotations", "number", "#1949"),
     ],
-    (LANGUAGE, "Pipelined"): [Slot(5, "0.1.15", "sync", "annotations")],
+    (LANGUAGE, "Pipelined"): [Slot(5, "0.1.15", "sync", "annotations", why="#3202")],
     (LANGUAGE, "finalize_reducer"): [Slot(1, "0.1.14", "batch", "dst", "number")],
+    (LANGUAGE, "barrier_arrive"): [Slot(0, "0.1.8", "barrier_id", "mbarrier", "number", "#1733")],
+    (LANGUAGE, "barrier_wait"): [Slot(0, "0.1.8", "barrier_id", "mbarrier", "number", "#1733")],
+    (LANGUAGE, "cp_async_barrier_noinc"): [Slot(0, "0.1.8", "barrier_id", "barrier", "number", "#1733")],
     (LANGUAGE, "cast"): [Slot(2, "0.1.11", "span", "round")],
     (LANGUAGE, "Cast"): [Slot(2, "0.1.11", "span", "annotations")],
+    (LANGUAGE, "Call"): [Slot(3, "0.1.7.post3", "span", "annotations")],
+    (LANGUAGE, "BufferLoad"): [Slot(2, "0.1.6.post2", "span", "predicate")],
+    (LANGUAGE, "Tensor"): [Slot(3, "0.1.6.post2", "strides", "scope")],
     (LANGUAGE, "round"): [Slot(1, "0.1.10", "span", "rounding_mode")],
     (LANGUAGE, "ptx_cp_async"): [Slot(2, "0.1.9", "bytes", "num_elems")],
+    (LANGUAGE, "ptx_wgmma_rs"): [Slot(2, "0.1.7.post3", "a_is_k_major", "b_is_k_major")],
+    (LANGUAGE, "ptx_tcgen05_mma_ss"): [Slot(14, "0.1.9", "ws", "enable_2cta")],
+    (LANGUAGE, "ptx_tcgen05_mma_blockscaled_ss"): [Slot(15, "0.1.11", "variant", "enable_2cta")],
     (LANGUAGE, "alloc_descriptor"): [Slot(0, "0.1.7.post3", "dtype", "kind")],
     (LANGUAGE, "alloc_buffer"): [Slot(2, "0.1.10", "data", "scope")],
+    (LANGUAGE, "allocate"): [Slot(3, "0.1.10", "condition", "annotations")],
+    ("tilelang.profiler", "do_bench"): [Slot(5, "0.1.6.post2", "grad_to_none", "quantiles")],
     ("#Profiler", "assert_allclose"): [Slot(1, "0.1.4", "atol", "input_tensors", "number")],
 }
 

@@ -35,6 +35,7 @@ def explain(found, use, surface, path):
     elif code == "TLA005":
         slot = found.detail
         message = f"argument {slot.index + 1} of {shown} has meant {slot.now} since {slot.since}, before: {slot.before}"
+        message += f" ({slot.why})" if slot.why else ""
         known = takes(surface, module, name, slot.before)
         fix = "pass it by keyword" if known or slot.old_if == "any" else f"drop it, or pass {slot.now}"
     elif code == "TLA006":
