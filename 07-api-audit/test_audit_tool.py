@@ -153,6 +153,31 @@ def test_standard_input(tool, monkeypatch):
     assert status == 1 and out.startswith("<stdin>:3:1: TLA001")
 
 
+def test_progress_is_a_line_on_a_terminal_and_only_if_it_takes_long():
+    import io
+
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    stream = Terminal()
+    progress = run.Progress(stream)
+    progress.step(64, 3)
+    progress.done()
+    assert stream.getvalue() == ""
+    progress.start -= 2
+    progress.last -= 2
+    progress.step(128, 3)
+    assert "128 files, 3 mention tilelang" in stream.getvalue()
+    progress.done()
+    assert stream.getvalue().endswith("\r")
+    pipe = io.StringIO()
+    progress = run.Progress(pipe)
+    progress.start -= 2
+    progress.step(64, 3)
+    assert pipe.getvalue() == ""
+
+
 # --- which files -----------------------------------------------------------------------------------------------
 
 

@@ -117,11 +117,9 @@ class Meaning:
 
     def evaluate_call(self, node, scope):
         name = last_name(node.func)
-        if name in ("import_module", "importorskip", "__import__") and len(node.args) >= 1:
+        if name in ("import_module", "importorskip") and node.args:
             path = getattr(node.args[0], "value", None)
-            if isinstance(path, str) and path.split(".")[0] in ROOTS and name != "__import__":
-                return (Ref(path),)
-            return None
+            return (Ref(path),) if isinstance(path, str) and path.split(".")[0] in ROOTS else None
         if name == "getattr" and len(node.args) == 2 and isinstance(getattr(node.args[1], "value", None), str):
             owners = self.evaluate(node.args[0], scope)
             return owners and tuple(owner.dot(node.args[1].value) for owner in owners)

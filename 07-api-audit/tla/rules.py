@@ -3,6 +3,8 @@
 Nothing is worded here: --compat asks every release, and only wants to know.
 """
 
+import ast
+
 from . import curated
 from .findings import Problem
 from .surface import EXISTING, LANGUAGE, Ref, load, releases, version_key
@@ -144,22 +146,19 @@ def shows_old_meaning(slot, call):
     if slot.old_if == "any":
         return not is_none(call.arguments[slot.index])
     argument = call.arguments[0 if slot.old_if == "number first" else slot.index]
-    return isinstance(getattr(argument, "value", None), int)
+    return isinstance(argument, ast.Constant) and isinstance(argument.value, int)
 
 
 def is_none(node):
-    return hasattr(node, "value") and getattr(node, "kind", 0) is None and node.value is None
+    return isinstance(node, ast.Constant) and node.value is None
 
 
 def is_dtype(node):
     """`"uint32"`, `T.uint32`, `dtype`: surely or by its name a dtype, not a value."""
-    if isinstance(getattr(node, "value", None), str):
-        return True
-    name = getattr(node, "attr", "")
-    if not name:
-        return False
-    entry = load(releases()[-1]).entry(LANGUAGE, name)
-    return bool(entry) and entry.kind == "dtype"
+    if isinstance(node, ast.Attribute):
+        entry = load(releases()[-1]).entry(LANGUAGE, node.attr)
+        return entry is not None and entry.kind == "dtype"
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 def applicable(use, resolved, surface, tested):
