@@ -22,6 +22,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from tla import compare, config, report, run  # noqa: E402
 from tla.findings import CODES  # noqa: E402
 from tla.fix import fix_all  # noqa: E402
+from tla.sources import Ignored  # noqa: E402
 from tla.surface import DEFAULT, find_release, load, releases  # noqa: E402
 
 
@@ -88,27 +89,27 @@ def dispatch(options):
     for path in options.paths:
         if path != "-" and not os.path.exists(path):
             return fail(f"{path}: no such file or folder")
-    settings = config.find(options.paths) if options.paths else {}
-    exclude = [*settings.get("exclude", []), *options.exclude]
+    settings, root = config.find(options.paths)
+    ignored = Ignored(".", options.exclude, Ignored(root, settings.get("exclude", [])))
     surface = load(release_of(options.tilelang or settings.get("tilelang") or DEFAULT))
     as_json = options.format == "json"
 
     if options.diff:
         old, new = (release_of(each) for each in options.diff)
-        changes = compare.diff(old, new, options.paths, exclude)
+        changes = compare.diff(old, new, options.paths, ignored)
         show(as_json and [c._asdict() for c in changes], compare.diff_text(changes, old, new))
         return 0
     if options.names:
-        found, files = compare.names(options.paths, surface, exclude)
+        found, files = compare.names(options.paths, surface, ignored)
         show(as_json and {"files": files, "names": dict(sorted(found.items()))}, compare.names_text(found, files))
         return 0
     if options.compat:
-        results, whole = compare.compat(options.paths, exclude, run.Progress())
+        results, whole = compare.compat(options.paths, ignored, run.Progress())
         show(as_json and compare.compat_json(results, whole), compare.compat_text(results, whole))
         return 0 if whole.clean else 1
 
     arguments = (
-        exclude,
+        ignored,
         codes(options.select, settings.get("select", [])),
         codes(options.ignore, settings.get("ignore", [])),
     )

@@ -54,7 +54,7 @@ def peak(folder, copies):
 def main():
     folder = sys.argv[1] if len(sys.argv) > 1 else sysconfig.get_paths()["purelib"]
     surface = load(DEFAULT)
-    pairs = [(path, data) for path, data in run.read([folder], (), []) if NEEDLE in data]
+    pairs = [(path, data) for path, data in run.read([folder], None, []) if NEEDLE in data]
     seconds, result = best(lambda: run.audit([folder], surface))
     print(f"{folder}: {result.files} files, {result.parsed} mention tilelang")
     print(f"all:    {seconds:6.2f} s  {result.files / seconds:8.0f} files/s")

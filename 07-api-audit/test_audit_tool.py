@@ -197,9 +197,10 @@ def test_folders_honour_gitignore_and_exclude(tool):
     write(".gitignore", "# generated\ngen/*\n!gen/keep.py\n*_pb2.py\n/docs/g.py\n")
     found = {path[2:] for path in sources.walk(["."])}
     assert found == {"a.py", "gen/keep.py", "docs/e.md"} | {"deep/gen/d.py"}
-    assert {path[2:] for path in sources.walk(["."], ["docs", "deep/**"])} == {"a.py", "gen/keep.py"}
+    ignored = sources.Ignored(".", ["docs", "deep/**"])
+    assert {path[2:] for path in sources.walk(["."], ignored)} == {"a.py", "gen/keep.py"}
     assert list(sources.walk(["gen/c.py"])) == ["gen/c.py"]
-    assert list(sources.walk(["a.py", "a.py", "."], ["*"])) == ["a.py"]
+    assert list(sources.walk(["a.py", "a.py", "."], sources.Ignored(".", ["*"]))) == ["a.py"]
 
 
 def test_a_gitignore_above_the_named_folder_counts(tool):
@@ -210,6 +211,45 @@ def test_a_gitignore_above_the_named_folder_counts(tool):
     write("repo/.venv/lib/b.py", T)
     assert list(sources.walk(["repo/src"])) == ["repo/src/a.py"]
     assert list(sources.walk(["repo/.venv/lib"])) == ["repo/.venv/lib/b.py"]
+
+
+@pytest.mark.parametrize(
+    "pattern, path, is_folder, ignored",
+    [
+        ("x.py", "x.py", False, True),
+        ("x.py", "a/b/x.py", False, True),
+        ("/x.py", "a/x.py", False, False),
+        ("a/x.py", "a/x.py", False, True),
+        ("a/x.py", "b/a/x.py", False, False),
+        ("*.py", "a/x.py", False, True),
+        ("a/*.py", "a/b/x.py", False, False),
+        ("a/**/x.py", "a/x.py", False, True),
+        ("a/**/x.py", "a/b/c/x.py", False, True),
+        ("a/**", "a/b/c", True, True),
+        ("**/b", "a/b", True, True),
+        ("b/", "b", False, False),
+        ("b/", "a/b", True, True),
+        ("x?.py", "x1.py", False, True),
+        ("x?.py", "x/.py", False, False),
+        ("x[0-9].py", "x1.py", False, True),
+        ("x[!0-9].py", "x1.py", False, False),
+        ("x[!0-9].py", "xa.py", False, True),
+        (r"\!x", "!x", False, True),
+        ("x.py ", "x.py", False, True),
+        ("a+b(c).py", "a+b(c).py", False, True),
+        ("xypy", "x.py", False, False),
+    ],
+)
+def test_patterns(pattern, path, is_folder, ignored):
+    assert sources.Ignored(".", [pattern])(os.path.abspath(path), is_folder) is ignored
+
+
+def test_excludes_are_relative_to_where_they_are_written(tool):
+    write("pyproject.toml", "[tool.tilelang-audit]\nexclude = ['sub/old/x.py']\n")
+    write("sub/old/x.py", OLD_KERNEL)
+    write("sub/new/old/x.py", T)
+    assert tool("sub")[0] == 0
+    assert tool("sub/old/x.py")[0] == 1
 
 
 def test_files_that_do_not_mention_tilelang_are_not_parsed(tool, monkeypatch):

@@ -32,11 +32,11 @@ class Compat(NamedTuple):
     limits: list  # (name, [releases in which it fails], line)
 
 
-def compat(paths, exclude=(), progress=None):
+def compat(paths, ignored=None, progress=None):
     """A Compat for each file that uses TileLang, and one, with the path "", for all of them."""
     surfaces = [load(release) for release in releases()]
     files, stored = [], {surface.release: set() for surface in surfaces}
-    for path, _source, resolved in sources(paths, exclude, progress=progress):
+    for path, _source, resolved in sources(paths, ignored, progress=progress):
         if not resolved.uses:
             continue
         failures = {}
@@ -128,11 +128,11 @@ class Change(NamedTuple):
 PUBLIC = ("tilelang.language", "tilelang", "#JITKernel", "#Profiler")
 
 
-def diff(old, new, paths=(), exclude=()):
+def diff(old, new, paths=(), ignored=None):
     """What changed between two releases: all that is public, or what some files use of it."""
     before, after = load(old), load(new)
     if paths:
-        return used_changes(before, after, paths, exclude)
+        return used_changes(before, after, paths, ignored)
     changes, said = [], set()
     dialects = sorted({m for m in (*before.tables, *after.tables) if m.endswith(".language")} - {LANGUAGE})
     for module in (*PUBLIC, *dialects):
@@ -219,9 +219,9 @@ def replacement(module, name):
     return ""
 
 
-def used_changes(before, after, paths, exclude):
+def used_changes(before, after, paths, ignored):
     changes = {}
-    for path, _source, resolved in sources(paths, exclude):
+    for path, _source, resolved in sources(paths, ignored):
         for use in resolved.uses:
             for ref in use.refs:
                 place = before.locate(ref)
@@ -268,10 +268,10 @@ def diff_text(changes, old, new):
 # --- names -----------------------------------------------------------------------------------------------------
 
 
-def names(paths, surface, exclude=()):
+def names(paths, surface, ignored=None):
     """Counter of the distinct names of T that the files use, and how many files use any."""
     found, files = Counter(), 0
-    for _path, _source, resolved in sources(paths, exclude):
+    for _path, _source, resolved in sources(paths, ignored):
         mine = Counter()
         for use in resolved.uses:
             for ref in use.refs[:1]:

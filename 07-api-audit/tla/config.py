@@ -15,15 +15,15 @@ class BadConfig(ValueError):
 
 
 def find(paths):
-    """The pyproject.toml nearest above the first path, if it has the table."""
+    """(settings, folder) of the nearest pyproject.toml above the first path that has the table."""
     start = Path(next((path for path in paths if path != "-"), ".")).resolve()
     for folder in [start, *start.parents]:
         file = folder / "pyproject.toml"
         if file.is_file():
             settings = load(file)
             if settings is not None:
-                return settings
-    return {}
+                return settings, folder
+    return {}, Path()
 
 
 def load(file):

@@ -50,11 +50,11 @@ class Progress:
             self.stream.flush()
 
 
-def read(paths, exclude, unreadable):
+def read(paths, ignored, unreadable):
     """Yield (path, bytes) of every file; `-` is standard input."""
     if "-" in paths:
         yield "<stdin>", sys.stdin.buffer.read()
-    for path in walk([path for path in paths if path != "-"], exclude):
+    for path in walk([path for path in paths if path != "-"], ignored):
         try:
             with open(path, "rb") as file:
                 data = file.read()
@@ -64,11 +64,11 @@ def read(paths, exclude, unreadable):
         yield path, data
 
 
-def sources(paths, exclude=(), unreadable=None, progress=None, count=None):
+def sources(paths, ignored=None, unreadable=None, progress=None, count=None):
     """Yield (path, Source, Resolved) of each file that mentions tilelang. `count` is [files, parsed]."""
     count = count if count is not None else [0, 0]
     unreadable = unreadable if unreadable is not None else []
-    for path, data in read(paths, exclude, unreadable):
+    for path, data in read(paths, ignored, unreadable):
         count[0] += 1
         if NEEDLE in data or path == "<stdin>":
             count[1] += 1
@@ -138,12 +138,12 @@ def fork(findings, abouts, path):
     return findings
 
 
-def audit(paths, surface, exclude=(), select=(), ignore=(), progress=None):
+def audit(paths, surface, ignored=None, select=(), ignore=(), progress=None):
     """The Result of the files below some paths."""
     progress = progress or Progress()
     count, unreadable = [0, 0], []
     kept, stored = [], set()
-    for path, source, resolved in sources(paths, exclude, unreadable, progress, count):
+    for path, source, resolved in sources(paths, ignored, unreadable, progress, count):
         stored |= {about(ref, surface) for ref in resolved.stores}
         found = check(resolved, surface, path)
         if source.broken or found.findings:

@@ -5,7 +5,6 @@ statements whose line numbers are those of the file, so that everything behind t
 """
 
 import ast
-import fnmatch
 import io
 import json
 import os
@@ -46,44 +45,40 @@ class Source(NamedTuple):
 
 
 class Ignored:
-    """The patterns of .gitignore files and of `exclude`, matched the way git does it."""
+    """Patterns as in .gitignore, relative to a folder, and those of the folders around it."""
 
     def __init__(self, base, patterns, parent=None):
-        self.base = str(base)
+        self.base = os.path.abspath(base)
         self.parent = parent
-        self.rules = [rule for rule in map(self._compile, patterns) if rule]
-
-    @staticmethod
-    def _compile(line):
-        line = line.rstrip("\n")
-        if not line.strip() or line.startswith("#"):
-            return None
-        line = line.rstrip()
-        negated = line.startswith("!")
-        line = line[1:] if negated else line
-        folder_only = line.endswith("/")
-        line = line.rstrip("/")
-        anchored = "/" in line
-        parts = []
-        for part in line.lstrip("/").split("/"):
-            parts.append("**" if part == "**" else fnmatch.translate(part).replace(".*", "[^/]*"))
-        expression = ""
-        for index, part in enumerate(parts):
-            last = index == len(parts) - 1
-            if part == "**":
-                expression += ".*" if last else "(?:.*/)?"
-            else:
-                body = part[part.index(":") + 1 : part.rindex(")")] if part.startswith("(?s:") else part
-                expression += body + ("" if last else "/")
-        return negated, folder_only, re.compile(("" if anchored else "(?:.*/)?") + expression + r"\Z")
+        self.rules = [rule(line.rstrip()) for line in patterns if line.strip() and not line.startswith("#")]
 
     def __call__(self, path, is_folder):
-        """The last rule that matches decides; a folder's own .gitignore goes before those above it."""
+        """The last rule that matches decides; the patterns of a folder go before those around it."""
         relative = os.path.relpath(path, self.base).replace(os.sep, "/")
         for negated, folder_only, expression in reversed(self.rules):
-            if (is_folder or not folder_only) and expression.match(relative):
+            if (is_folder or not folder_only) and expression.fullmatch(relative):
                 return not negated
         return self.parent(path, is_folder) if self.parent else False
+
+
+def rule(line):
+    """(negated, folders only, expression) of one line of a .gitignore."""
+    negated = line.startswith("!")
+    pattern = line[1:] if negated else line
+    folder_only = pattern.endswith("/")
+    pattern = pattern.rstrip("/")
+    anywhere = "" if "/" in pattern else "(?:.*/)?"
+    tokens = re.findall(r"\*\*/|\*\*|\*|\?|\[!?[^\]]+\]|\\?.", pattern.lstrip("/"))
+    return negated, folder_only, re.compile(anywhere + "".join(map(wildcard, tokens)))
+
+
+def wildcard(token):
+    fixed = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    if token in fixed:
+        return fixed[token]
+    if len(token) > 2 and token.startswith("["):
+        return "[" + token[1:-1].replace("\\", r"\\").replace("!", "^", token[1] == "!") + "]"
+    return re.escape(token[-1])
 
 
 def gitignore(folder, parent):
@@ -94,32 +89,30 @@ def gitignore(folder, parent):
         return parent
 
 
-def above(folder, patterns):
-    """What applies to a folder from outside: `exclude`, and the .gitignore files up to the repository's root."""
+def above(folder, ignored):
+    """What applies to a folder from outside: what is given, and the .gitignore files up to the repository's root."""
     here = Path(folder).resolve()
-    chain = []
-    for place in [here, *here.parents]:
-        chain.append(place)
+    around = []
+    for place in here.parents:
+        if (here / ".git").exists():
+            break
+        around.append(str(place))
         if (place / ".git").exists():
             break
     else:
-        chain = [here]
-    ignored = Ignored(here, patterns)
-    for place in reversed(chain[1:]):
-        ignored = gitignore(str(place), ignored)
+        around = []
+    found = ignored
+    for place in reversed(around):
+        found = gitignore(place, found)
     # A folder that is named on the command line is read, whatever the repository around it ignores.
-    return Ignored(here, patterns) if ignored(str(here), True) else ignored
+    return ignored if found and found(str(here), True) else found
 
 
-def walk(paths, exclude=()):
+def walk(paths, ignored=None):
     """Yield the files below the paths, each once, in a stable order; names on the command line are always read."""
     seen = set()
     for path in paths:
-        if os.path.isdir(path):
-            found = walk_folder(path, above(path, exclude))
-        else:
-            found = [path]
-        for file in found:
+        for file in walk_folder(path, above(path, ignored)) if os.path.isdir(path) else [path]:
             key = os.path.realpath(file)
             if key not in seen:
                 seen.add(key)
@@ -141,10 +134,10 @@ def walk_folder(folder, ignored):
         if is_folder:
             if entry.name not in NEVER_ENTERED and not entry.name.endswith(".egg-info"):
                 below.append(entry)
-        elif entry.name.endswith(SUFFIXES) and not ignored(os.path.abspath(entry.path), False):
+        elif entry.name.endswith(SUFFIXES) and not (ignored and ignored(os.path.abspath(entry.path), False)):
             yield entry.path
     for entry in below:
-        if not ignored(os.path.abspath(entry.path), True):
+        if not (ignored and ignored(os.path.abspath(entry.path), True)):
             yield from walk_folder(entry.path, ignored)
 
 
