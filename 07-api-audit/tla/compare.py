@@ -125,7 +125,7 @@ class Change(NamedTuple):
     at: str = ""  # path:line of the first use
 
 
-PUBLIC = ("tilelang.language", "tilelang", "#JITKernel", "#Profiler")
+PUBLIC = ("tilelang", "#JITKernel", "#Profiler")
 
 
 def diff(old, new, paths=(), ignored=None):
@@ -133,31 +133,36 @@ def diff(old, new, paths=(), ignored=None):
     before, after = load(old), load(new)
     if paths:
         return used_changes(before, after, paths, ignored)
-    changes, said = [], set()
-    dialects = sorted({m for m in (*before.tables, *after.tables) if m.endswith(".language")} - {LANGUAGE})
-    for module in (*PUBLIC, *dialects):
-        if module in before.tables and module in after.tables:
-            names = sorted(set(before.names(module)) | set(after.names(module)))
-            mine = [c for name in names if (c := change(before, after, module, name))]
-            if module == LANGUAGE:
-                said = {(c.name, c.kind, c.what) for c in mine}
-                changes += mine
-            else:  # of a dialect, what it does not share with T
-                changes += [c for c in mine if (c.name, c.kind, c.what) not in said]
-        elif module in after.tables:
-            changes.append(Change(module, "", "new", f"{len(after.names(module))} names"))
-        elif module in before.tables:
-            changes.append(Change(module, "", "gone", "module"))
-    for path in sorted(before.modules | after.modules):
-        if path.endswith(".language") or path in PUBLIC or any(part.startswith("_") for part in path.split(".")):
+    dialects = sorted({m for m in (*before.tables, *after.tables) if is_language(m)} - {LANGUAGE})
+    of_t = changed_names(before, after, LANGUAGE)
+    said = {(c.name, c.kind, c.what) for c in of_t}
+    changes = list(of_t)
+    for module in PUBLIC:
+        changes += changed_names(before, after, module)
+    for module in dialects:  # of a dialect, what it does not share with T
+        changes += [c for c in changed_names(before, after, module) if (c.name, c.kind, c.what) not in said]
+    return changes + changed_modules(before, after)
+
+
+def changed_names(before, after, module):
+    if module in before.tables and module in after.tables:
+        names = sorted(set(before.names(module)) | set(after.names(module)))
+        return [c for name in names if (c := change(before, after, module, name))]
+    if module in after.tables:
+        return [Change(module, "", "new", f"{len(after.names(module))} names")]
+    return [Change(module, "", "gone", "")] if module in before.tables else []
+
+
+def changed_modules(before, after):
+    """Module paths that came and went; a package is said once, tvm two levels deep."""
+    changes = []
+    for path in sorted(before.modules ^ after.modules):
+        owner = path.rpartition(".")[0]
+        whole_package = owner and (owner in before.modules) != (owner in after.modules)
+        if whole_package or is_language(path) or (path.startswith("tvm.") and path.count(".") > 1):
             continue
-        if path.split(".")[0] == "tvm" and path.count(".") > 1:
-            continue
-        if (path in before.modules) != (path in after.modules):
-            owner = path.rpartition(".")[0]
-            if (owner in before.modules) == (owner in after.modules):  # a package is said once
-                kind = "gone" if path in before.modules else "new"
-                changes.append(Change(path, "", kind, replacement(path, "") if kind == "gone" else "module"))
+        kind = "gone" if path in before.modules else "new"
+        changes.append(Change(path, "", kind, replacement(path, "") if kind == "gone" else "module"))
     return changes
 
 
@@ -174,32 +179,36 @@ def change(before, after, module, name):
     return Change(module, name, "changed", what) if what else None
 
 
+BECAME = {"keyword": "by keyword only", "either": "by position too", "positional": "by position only"}
+
+
 def differences(a, b):
     """What differs between two Entries, as a reader would say it."""
     if a.kind == "enum" and b.kind == "enum":
         said = [f"-{name}" for name in a.members if name not in b.members]
         said += [f"+{name}" for name in b.members if name not in a.members]
+    elif a.parameters is not None and b.parameters is not None:
+        said = different_parameters(by_name(a.parameters), by_name(b.parameters))
     else:
         said = []
-        if a.parameters is not None and b.parameters is not None:
-            old, new = by_name(a.parameters), by_name(b.parameters)
-            said += [f"-{name}" for name in old if name not in new]
-            said += [f"+{name}" + (" (required)" if p.required else "") for name, p in new.items() if name not in old]
-            for name in [name for name in old if name in new]:
-                if old[name].kind != new[name].kind:
-                    words = {
-                        "keyword": "by keyword only",
-                        "either": "by position too",
-                        "positional": "by position only",
-                    }
-                    said.append(f"{name} {words.get(new[name].kind, new[name].kind)}")
-                elif old[name].required != new[name].required:
-                    said.append(f"{name} " + ("required" if new[name].required else "optional"))
-            both = [name for name in old if name in new and new[name].kind == "either"]
-            if both != [name for name in new if name in both]:
-                said.append("order: " + ", ".join(name for name in new if new[name].kind == "either"))
     if b.deprecated and not a.deprecated:
         said.append("deprecated: " + b.deprecated)
+    return said
+
+
+def different_parameters(old, new):
+    said = [f"-{name}" for name in old if name not in new]
+    said += [f"+{name}" + (" (required)" if p.required else "") for name, p in new.items() if name not in old]
+    for name in [name for name in old if name in new]:
+        if old[name].kind != new[name].kind:
+            said.append(f"{name} {BECAME.get(new[name].kind, new[name].kind)}")
+        elif old[name].required != new[name].required:
+            said.append(f"{name} " + ("required" if new[name].required else "optional"))
+    slots = [[name for name, p in each.items() if p.kind in ("positional", "either")] for each in (old, new)]
+    for index, (before, now) in enumerate(zip(*slots)):
+        if before != now and (before in new or now in old):
+            said.append(f"argument {index + 1}: {before} -> {now}")
+            break
     return said
 
 
