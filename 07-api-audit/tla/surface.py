@@ -170,6 +170,8 @@ class Surface:
                 if entry.kind == "module":
                     if entry.target not in self.modules:
                         return OPAQUE
+                    if below in self.modules and below != entry.target:
+                        return self._either(entry.target, below, attrs, index + 1)
                     module = entry.target
                     continue
                 if entry.kind == "enum" and index + 1 < len(attrs):
@@ -189,6 +191,13 @@ class Surface:
                 return OPAQUE
             return Place("no name", module, name, index, None)
         return Place("module", module, "", len(attrs), None)
+
+    def _either(self, attribute, submodule, attrs, index):
+        """An attribute that is one module, beside a submodule that is another: the order of imports decides."""
+        rest = attrs[index:]
+        places = [self.locate(Ref(path, rest)) for path in (attribute, submodule)]
+        best = next((place for place in places if place.what in EXISTING or place is OPAQUE), places[0])
+        return best if best is OPAQUE else best._replace(index=best.index + index)
 
     def _missing_module(self, path):
         parts = path.split(".")
