@@ -16,6 +16,7 @@ import api_audit
 import release_table
 from audit_testing import audit
 from tla import compare, config, fix, run, sources
+from tla.findings import Edit
 from tla.surface import load, releases
 
 HERE = Path(__file__).resolve().parent
@@ -385,6 +386,15 @@ def test_fix_leaves_what_it_cannot_rewrite(tool):
     write("b.py", "changed\nin the\nmeantime, and T.gemm_v2 moved\n")
     assert fix.fix_file("b.py", [edit])
     assert "moved" in Path("b.py").read_text()
+
+
+def test_fix_changes_nothing_but_names(tool):
+    """An edit that hits a string or a local name, whatever led to it, is refused by comparing the trees."""
+    write("a.py", T + "x = 'gemm_v2'; gemm_v2 = 1\n")
+    for start in (5, 15):
+        edit = Edit(3, start, start + len("gemm_v2"), "gemm_v2", "gemm")
+        assert fix.fix_file("a.py", [edit]) == "a rewriting would change more than names"
+    assert "x = 'gemm_v2'; gemm_v2 = 1" in Path("a.py").read_text()
 
 
 def test_fix_aims_at_the_chosen_release(tool):
