@@ -17,7 +17,7 @@ PYTHON := $(VENV)/bin/python
 READY := $(VENV)/.ready
 endif
 
-.PHONY: run test inspect tables lint check clean help
+.PHONY: run test inspect tables lint check audit vendor clean help
 .DEFAULT_GOAL := run
 
 run: $(READY) ## every kernel against PyTorch (on the GPU, or emulated), then its memory accesses
@@ -37,8 +37,15 @@ lint: $(READY) ## ruff
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
 
-check: ## compile every Python file; needs nothing but python3
+check: audit ## compile every Python file, and audit; needs nothing but python3
 	@find . -name '*.py' -not -path './.*' -print0 | xargs -0 $(HOST_PYTHON) -m py_compile && echo "every file compiles"
+	$(HOST_PYTHON) 07-api-audit/release_table.py --check
+
+audit: ## does the repository use only names that TileLang has? needs nothing but python3
+	$(HOST_PYTHON) 07-api-audit/api_audit.py .
+
+vendor: $(READY) ## extract the surface of the installed TileLang, or of VERSION=0.1.14, for the audit
+	$(PYTHON) 07-api-audit/extract_surface.py $(if $(VERSION),--release $(VERSION))
 
 clean: ## remove the environment; compiled kernels stay in the cache (~/.cache/tilescope)
 	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache
