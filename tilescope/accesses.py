@@ -20,7 +20,9 @@ SECTOR = 32  # bytes
 WARP = 32  # lanes
 _NONE = np.iinfo(np.int64).max  # the sector of a lane that is not active
 _MAX_LANES_AT_ONCE = 1 << 22  # bounds the memory of one evaluation
-_MAX_BLOCKS_ONE_BY_ONE = 1 << 12  # bounds the time of one site
+_MAX_SPLITS = 1 << 12  # bounds the time of one site
+
+Ranges = tuple[tuple[int, int], ...]  # of blocks, along x, y and z
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,7 @@ class _Counter:
     def __init__(self, site: Site, found: Sites, kernel: DeviceKernel, width: int, part: int, dynamic: bool) -> None:
         self.site, self.kernel, self.width, self.dynamic = site, kernel, width, dynamic
         self.bindings = found.bindings
-        self.evaluated = 0
+        self.splits = 0
         self.offset = part * width
         self.blocks = {axis: found.threads.get(f"blockIdx.{axis}") for axis in "xyz"}
         self.conditions = [self.inline(condition) for condition in site.conditions]
@@ -156,16 +158,21 @@ class _Counter:
     # -- the grid ---------------------------------------------------------------------------------------------------
     def whole_grid(self) -> _Count:
         if self.dynamic:
-            return self.one_block((0, 0, 0))
+            return self.blocks_at_once(((0, 1),) * 3)
         return self.box(tuple((0, extent) for extent in self.kernel.grid))
 
-    def box(self, ranges: tuple[tuple[int, int], ...]) -> _Count:
-        """Count the blocks of a box of the grid: at once when they are proved alike, else half by half."""
+    def box(self, ranges: Ranges) -> _Count:
+        """Count the blocks of a box of the grid: proved alike, one stands for all; few, all at once; else half by half."""
         blocks = int(np.prod([high - low for low, high in ranges]))
         if blocks == 0:
             return _NOTHING
-        if blocks == 1 or self.alike(ranges):
-            return self.one_block(tuple(low for low, _ in ranges)).times(blocks)
+        if blocks > 1 and self.alike(ranges):
+            return self.blocks_at_once(tuple((low, low + 1) for low, _ in ranges)).times(blocks)
+        if blocks == 1 or blocks * self.lanes_of_a_block(ranges) <= _MAX_LANES_AT_ONCE:
+            return self.blocks_at_once(ranges)
+        self.splits += 1
+        if self.splits > _MAX_SPLITS:
+            raise Unknown("changes from block to block in too many ways to count")
         axis = max(range(3), key=lambda axis: ranges[axis][1] - ranges[axis][0])
         low, high = ranges[axis]
         middle = (low + high) // 2
@@ -173,7 +180,7 @@ class _Counter:
         first, second = (self.box(ranges[:axis] + (half,) + ranges[axis + 1 :]) for half in halves)
         return first.plus(second)
 
-    def alike(self, ranges: tuple[tuple[int, int], ...]) -> bool:
+    def alike(self, ranges: Ranges) -> bool:
         """Proved: over these blocks every condition is constant, and moving a block moves all lanes by whole sectors."""
         if not any(self.depends_on_block(expr) for expr in (*self.conditions, self.index, *self.extents())):
             return True
@@ -207,30 +214,26 @@ class _Counter:
     def depends_on_block(self, expr: object) -> bool:
         return bool(variables(expr, self.bindings) & {var for var in self.blocks.values() if var is not None})
 
-    # -- one block --------------------------------------------------------------------------------------------------
-    def one_block(self, block: tuple[int, int, int]) -> _Count:
-        self.evaluated += 1
-        if self.evaluated > _MAX_BLOCKS_ONE_BY_ONE:
-            raise Unknown(f"changes from block to block in more than {_MAX_BLOCKS_ONE_BY_ONE} ways")
+    def lanes_of_a_block(self, ranges: Ranges) -> int:
+        """Lanes times iterations of the first block of a box."""
         env: dict[tirx.Var, object] = dict(self.bindings)
-        env.update({var: at for var, at in zip(self.blocks.values(), block, strict=True) if var is not None})
+        env.update({var: low for var, (low, _) in zip(self.blocks.values(), ranges, strict=True) if var is not None})
+        return self.iterate(env).shape[1] * self.exists.size
+
+    # -- blocks -----------------------------------------------------------------------------------------------------
+    def blocks_at_once(self, ranges: Ranges) -> _Count:
+        """Evaluate every lane of every iteration of the blocks of a box: arrays of (blocks, iterations, lanes)."""
+        env: dict[tirx.Var, object] = dict(self.bindings)
+        grid = np.meshgrid(*(np.arange(low, high) for low, high in ranges), indexing="ij")
+        for var, at in zip(self.blocks.values(), grid, strict=True):
+            if var is not None:
+                env[var] = at.reshape(-1, 1, 1)
         env.update(self.lanes)
-        iterations = 1
-        for var, first, extent in reversed(self.site.loops):
-            try:
-                start, steps = int(evaluate(first, env)), int(evaluate(extent, env))
-            except (Unknown, TypeError) as reason:
-                if not self.dynamic:
-                    raise Unknown(f"is in a loop whose length {reason}") from reason
-                start, steps = 0, 1  # the length depends on a dynamic n: one iteration stands for all
-            env[var] = (start + np.arange(steps)).repeat(iterations)[:, None]
-            for inner, *_ in self.site.loops[self.site.loops.index((var, first, extent)) + 1 :]:
-                env[inner] = np.tile(env[inner], (max(steps, 1), 1))
-            iterations *= steps
-        if iterations * self.exists.size > _MAX_LANES_AT_ONCE:
-            raise Unknown(f"is in loops of {iterations} iterations, too many to evaluate")
-        shape = (iterations, self.exists.size)
-        active = np.broadcast_to(self.exists, shape)
+        runs = self.iterate(env)
+        shape = (grid[0].size, runs.shape[1], self.exists.size)
+        if int(np.prod(shape)) > _MAX_LANES_AT_ONCE:
+            raise Unknown(f"is in loops of {runs.shape[1]} iterations, too many to evaluate")
+        active = np.broadcast_to(self.exists & runs, shape)
         for condition in self.conditions:
             try:
                 active = active & evaluate(condition, env)
@@ -240,6 +243,35 @@ class _Counter:
                 # A bound that depends on a dynamic n: the whole tiles, where it holds, are what is reported.
         first_byte = np.broadcast_to(evaluate(self.index, env) * self.site.element_bytes + self.offset, shape)
         return self.count(first_byte.reshape(-1, WARP), active.reshape(-1, WARP))
+
+    def iterate(self, env: dict[tirx.Var, object]) -> np.ndarray:
+        """Give each loop variable its values, arrays of (blocks or 1, iterations, 1), for as many iterations as the
+        longest loop has; return where an iteration really runs."""
+        runs = np.ones((1, 1, 1), bool)
+        seen: list[tirx.Var] = []
+        for var, first, extent in self.site.loops:
+            try:
+                start, steps = evaluate(first, env), evaluate(extent, env)
+            except Unknown as reason:
+                if not self.dynamic:
+                    raise Unknown(f"is in a loop whose length {reason}") from reason
+                start, steps = np.asarray(0), np.asarray(1)  # depends on a dynamic n: one iteration stands for all
+            longest = max(int(steps.max()), 0)
+            if longest * runs.shape[1] > _MAX_LANES_AT_ONCE:
+                raise Unknown(f"is in loops of {longest * runs.shape[1]} iterations, too many to evaluate")
+            step = np.tile(np.arange(longest), runs.shape[1]).reshape(1, -1, 1)
+
+            def again(values: np.ndarray, before: int = runs.shape[1], times: int = longest) -> np.ndarray:
+                """Values of each iteration so far, once for each step of the new loop."""
+                values = values if values.ndim == 3 else values.reshape(1, 1, 1)
+                return np.broadcast_to(values, (values.shape[0], before, 1)).repeat(times, axis=1)
+
+            for outer in seen:
+                env[outer] = again(env[outer])
+            runs = again(runs) & (step < again(steps))
+            env[var] = again(start) + step
+            seen.append(var)
+        return runs
 
     def count(self, first_byte: np.ndarray, active: np.ndarray) -> _Count:
         """first_byte, active: (requests, 32). Counts the distinct sectors of each request."""

@@ -202,6 +202,31 @@ def test_blocks_counted_together_equal_blocks_counted_one_by_one(monkeypatch, n,
     assert all(a.requests for a in together)
 
 
+def test_loops_of_different_lengths():
+    """A triangle, and a loop that is shorter in some blocks than in others."""
+
+    @T.prim_func
+    def triangle(X: T.Tensor((64 * 8,), "float32")):
+        with T.Kernel(1, threads=64):
+            tx = T.get_thread_binding()
+            for i in T.serial(4):
+                for j in T.serial(i + 1):
+                    X[(i + j) * 64 + tx] = 0.0
+
+    store = only(triangle, "store", arch="sm_90a")
+    assert store.requests == (1 + 2 + 3 + 4) * 2 and store.sectors == 4 * store.requests
+
+    @T.prim_func
+    def strided(X: T.Tensor((64 * 10,), "float32")):
+        with T.Kernel(4, threads=64) as bx:
+            tx = T.get_thread_binding()
+            for k in T.serial(T.ceildiv(10 - bx, 4)):
+                X[(bx + k * 4) * 64 + tx] = 0.0
+
+    store = only(strided, "store", arch="sm_90a")
+    assert store.requests == 10 * 2 and store.sectors == 4 * store.requests
+
+
 def test_views_carry_the_name_of_the_tensor():
     @T.prim_func
     def main(X: T.Tensor((8, 64), "float32"), Y: T.Tensor((512,), "float32")):
