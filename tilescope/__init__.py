@@ -9,6 +9,7 @@ set_defaults()
 # Names that need TileLang, which takes seconds to import: resolved on first use, so that `tilescope --help` is quick.
 _HOME = {
     "checked": "checked",
+    "KernelReport": "report",
     "inspect": "inspection",
     "inspect_all": "inspection",
     "inspect_many": "inspection",

@@ -1,0 +1,56 @@
+"""What the `inspect_*.py` script of every chapter does: print each kernel's code and the chapter's tables, or write these
+into its README."""
+
+import argparse
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.syntax import Syntax
+
+from . import render, tables
+from .inspection import inspect_many
+from .target import FALLBACK_ARCH
+
+Spec = tuple[Callable, dict[str, object]]  # a factory and its arguments
+ARCHS = ("sm_80", "sm_90a", "sm_100a")
+
+
+def rung_table(rungs: Mapping[str, Spec], dtypes: Sequence[str], archs: Sequence[str] = ARCHS) -> tables.Table:
+    """Rung x dtype x architecture: the verdict; then accesses, registers and SASS for `FALLBACK_ARCH`."""
+    keys = [(name, dtype) for name in rungs for dtype in dtypes]
+    specs = [(rungs[name][0], {**rungs[name][1], "dtype": d, "arch": arch}) for name, d in keys for arch in archs]
+    reports = iter(inspect_many(specs))
+    rows = []
+    for name, dtype in keys:
+        by_arch = {arch: next(reports) for arch in archs}
+        shown = by_arch[FALLBACK_ARCH]
+        verdicts = [by_arch[arch].verdict for arch in archs]
+        details = (render.access_summary(shown), str(shown.sass.registers), render.sass_summary(shown))
+        rows.append((f"`{name}`", dtype, *verdicts, *details))
+    where = f"on {FALLBACK_ARCH}"
+    return tables.Table(("rung", "dtype", *archs, f"accesses {where}", "registers", f"SASS {where}"), rows)
+
+
+def show_code(specs: Iterable[Spec], console: Console) -> None:
+    """Each kernel's CUDA without boilerplate, and the SASS that touches memory, for `FALLBACK_ARCH`."""
+    for report in inspect_many([(factory, {"arch": FALLBACK_ARCH, **args}) for factory, args in specs]):
+        console.rule(f"{report.kernel} {render.arguments(report)}, {report.arch}: {report.verdict}")
+        console.print(Syntax(render.cuda(report), "cuda", background_color="default", word_wrap=True))
+        console.print(render.sass(report), markup=False, highlight=False)
+
+
+def inspect_main(readme: Path, made: Mapping[str, Callable[[], tables.Table]], code: Iterable[Spec]) -> None:
+    """The command line. made: how each table of the README is made, by the name of its markers. code: kernels to show."""
+    parser = argparse.ArgumentParser(description="The memory accesses of this chapter's kernels; nothing needs a GPU.")
+    parser.add_argument("--tables", action="store_true", help="the tables only, without the code")
+    parser.add_argument("--write", action="store_true", help=f"write the tables into {readme.name}")
+    options = parser.parse_args()
+    if options.write:
+        tables.write(readme, {name: make() for name, make in made.items()})
+        return
+    console = tables.console()
+    if not options.tables:
+        show_code(code, console)
+    for name, make in made.items():
+        console.print(make().rich(name))
