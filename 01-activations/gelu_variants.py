@@ -19,7 +19,7 @@ import tilelang.language as T
 import torch
 
 from tilescope import checked
-from tilescope.arguments import blocks_for, check_dtype, check_last_tile, check_size, check_threads, item_bytes
+from tilescope.arguments import blocks_for, check_dtype, check_last_tile, check_size, check_threads, vector_elements
 
 FLOATS = ("float32", "float16", "bfloat16")
 BETA = math.sqrt(2 / math.pi)
@@ -103,6 +103,7 @@ def thread_vec(formula, n, threads, num_per_thread, dtype):
 
 def register_vec(formula, n, threads, num_per_thread, dtype):
     """Y = formula(X) through register fragments; the last tile, if it is not whole, with a bounds check an element."""
+    num_per_thread = vector_elements(dtype) if num_per_thread is None else num_per_thread
     dtype = _check(n, threads, num_per_thread, dtype)
     tile = threads * num_per_thread
 
@@ -148,8 +149,8 @@ def gelu_tanh_thread_vec(n, threads=256, num_per_thread=8, dtype="float32"):
 
 @checked
 @tilelang.jit(out_idx=[-1])
-def gelu_tanh_register_vec(n, threads=256, num_per_thread=8, dtype="float32"):
-    """GELU, tanh form, through register fragments; 128 bits in every whole tile.
+def gelu_tanh_register_vec(n, threads=128, num_per_thread=None, dtype="float32"):
+    """GELU, tanh form, through register fragments; 128 bits in every whole tile. num_per_thread: None for one such access.
 
     X, Y: (n,) of `dtype` (float32, float16, bfloat16); any n > 0, static or T.dynamic("n"), and T.dynamic("n", "int64")
     from 2^31 elements on.
@@ -160,7 +161,7 @@ def gelu_tanh_register_vec(n, threads=256, num_per_thread=8, dtype="float32"):
 
 @checked
 @tilelang.jit(out_idx=[-1])
-def gelu_tanh_fast(n, threads=256, num_per_thread=8, dtype="float32"):
+def gelu_tanh_fast(n, threads=128, num_per_thread=None, dtype="float32"):
     """GELU, tanh form as x * sigmoid(2 u), with exp2 and an approximate reciprocal. For any n, as gelu_tanh_register_vec,
     and more accurate for negative x, where 1 + tanh u cancels."""
     return register_vec(gelu_sigmoid, n, threads, num_per_thread, dtype)
@@ -180,10 +181,8 @@ def gelu_erf_thread_vec(n, threads=256, num_per_thread=8, dtype="float32"):
 @checked
 @tilelang.jit(out_idx=[-1])
 def gelu_erf_register_vec(n, threads=128, num_per_thread=None, dtype="float32"):
-    """Exact GELU through register fragments; num_per_thread: one 128-bit access (4 or 8) when None. For any n, as
-    gelu_tanh_register_vec."""
-    dtype = check_dtype("dtype", dtype, FLOATS)
-    return register_vec(gelu_erf, n, threads, num_per_thread or 16 // item_bytes(dtype), dtype)
+    """Exact GELU through register fragments. For any n, as gelu_tanh_register_vec."""
+    return register_vec(gelu_erf, n, threads, num_per_thread, dtype)
 
 
 @checked
@@ -220,7 +219,7 @@ def gelu_erf_grid_stride(n, threads=256, num_per_thread=8, max_blocks=2112, dtyp
 
 @checked
 @tilelang.jit(out_idx=[-1])
-def gelu_erf_as7126(n, threads=256, num_per_thread=8, dtype="float32"):
+def gelu_erf_as7126(n, threads=128, num_per_thread=None, dtype="float32"):
     """Exact GELU with erf from a polynomial, to 0.75e-7 |x|. For any n, as gelu_tanh_register_vec."""
     return register_vec(gelu_as7126, n, threads, num_per_thread, dtype)
 

@@ -13,7 +13,7 @@ import tilelang.language as T
 import torch
 
 from tilescope import checked
-from tilescope.arguments import blocks_for, check_dtype, check_last_tile, check_size, check_threads
+from tilescope.arguments import blocks_for, check_dtype, check_last_tile, check_size, check_threads, vector_elements
 
 FLOATS = ("float32", "float16", "bfloat16")
 
@@ -90,13 +90,14 @@ def relu_select(n, threads=256, num_per_thread=8, dtype="float32"):
 
 @checked
 @tilelang.jit(out_idx=[-1])
-def relu_register_vec(n, threads=256, num_per_thread=8, dtype="float32"):
+def relu_register_vec(n, threads=128, num_per_thread=None, dtype="float32"):
     """Y = relu(X) as PyTorch defines it, NaN kept, through register fragments: 128 bits in every whole tile.
 
     X, Y: (n,) of `dtype` (float32, float16, bfloat16); any n > 0, static or T.dynamic("n"), and T.dynamic("n", "int64")
     from 2^31 elements on.
-    Raises ValueError on a bad n, threads, num_per_thread or dtype.
+    num_per_thread: None for one 128-bit access. Raises ValueError on a bad n, threads, num_per_thread or dtype.
     """
+    num_per_thread = vector_elements(dtype) if num_per_thread is None else num_per_thread
     dtype = _check(n, threads, num_per_thread, dtype)
     tile = threads * num_per_thread
 

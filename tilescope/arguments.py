@@ -62,3 +62,8 @@ def check_dtype(name: str, dtype: object, allowed: Sequence[str]) -> str:
 def item_bytes(dtype: str) -> int:
     """Bytes of one element of `dtype`."""
     return (T.dtype(dtype).bits + 7) // 8
+
+
+def vector_elements(dtype: object) -> int:
+    """How many elements of `dtype` one 128-bit access moves."""
+    return 16 // item_bytes(str(dtype).removeprefix("torch."))
