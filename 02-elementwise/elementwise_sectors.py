@@ -1,4 +1,4 @@
-"""The kernels of this chapter whose requests and sectors `make sectors` counts on a GPU: every rung, dtype, whole and ragged."""
+"""The kernels of this chapter whose requests and sectors `make sectors` counts on a GPU: every rung and dtype, any n."""
 
 from collections.abc import Iterator
 

@@ -108,11 +108,15 @@ def peer(name: str, call: Callable[..., object], role: str = "peer", check: veri
     return Candidate(name, role, lambda inputs: partial(call, *inputs), check=check)
 
 
+def has_triton() -> bool:
+    return importlib.util.find_spec("triton") is not None
+
+
 def compiled_peer(call: Callable[..., object], check: verifying.Check | None = None) -> Candidate:
     """torch.compile of `call`, for the sizes at hand."""
 
     def prepare(inputs: Tensors) -> Callable[[], object]:
-        if importlib.util.find_spec("triton") is None:
+        if not has_triton():
             raise Missing("torch.compile needs Triton, which is not installed")
         torch._dynamo.reset()  # or the eighth size of one function runs eagerly, without a word
         return partial(torch.compile(call, dynamic=False), *inputs)

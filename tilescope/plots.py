@@ -32,7 +32,7 @@ class Bar:
 
 def bars(title: str, groups: Sequence[tuple[str, Sequence[Bar], float | None]], unit: str) -> str:
     """Horizontal bars in groups (label, bars, where the ceiling's line stands)."""
-    left, right, row, head = 270, 150, 19, 26
+    left, right, row, head = 270, 120, 19, 26
     top = 48
     height = top + sum(head + row * len(of_group) for _, of_group, _ in groups) + 34
     most = max([v for _, of_group, line in groups for v in (line, *(b.high for b in of_group)) if v is not None], default=1.0)
@@ -50,14 +50,11 @@ def bars(title: str, groups: Sequence[tuple[str, Sequence[Bar], float | None]], 
             parts.append(_line(x(line), y - 4, x(line), y + row * len(of_group), "roof", dashes))
         for bar in of_group:
             parts.append(_text(left - 8, y + 13, bar.name, "end"))
-            end = left
             if bar.value is not None:
-                end = x(bar.value)
-                parts.append(_rect(left, y + 3, end - left, row - 6, ROLES[bar.role]))
+                parts.append(_rect(left, y + 3, x(bar.value) - left, row - 6, ROLES[bar.role]))
             if bar.low is not None and bar.high is not None:
                 parts.append(_line(x(bar.low), y + row / 2, x(bar.high), y + row / 2, "roof"))
-                end = max(end, x(bar.high))
-            parts.append(_text(max(end, left) + 6, y + 13, bar.text))
+            parts.append(_text(WIDTH - right + 12, y + 13, bar.text))
             y += row
     return _svg(height, parts)
 
@@ -99,11 +96,13 @@ def roofline(title: str, points: Sequence[Point], bandwidth: float, issue: float
     """Instructions a second over instructions a byte, both logarithmic. bandwidth: bytes a second; issue: the most
     instructions a second that the GPU can issue, None where its clock is not known. Points are numbered, as their names do
     not fit beside them."""
-    left, top, right = 70, 56, 290
+    left, top, right = 70, 72, 310
     height = max(420, top + 60 + 18 * len(points))
-    bottom = 420 - 50
+    bottom = 370
     xs, ys = [p.x for p in points], [p.y for p in points] + ([issue] if issue else [])
     low_x, high_x = 2.0 ** math.floor(math.log2(min(xs))), 2.0 ** math.ceil(math.log2(max(xs)))
+    if issue:  # so that the knee is in the picture
+        high_x = max(high_x, 2.0 ** math.ceil(math.log2(2 * issue / bandwidth)))
     high_x = max(high_x, 2 * low_x)
     low_y, high_y = 10.0 ** math.floor(math.log10(min(ys))), 10.0 ** math.ceil(math.log10(max(ys)))
     x = _log_scale(low_x, high_x, left, WIDTH - right)
@@ -130,7 +129,7 @@ def roofline(title: str, points: Sequence[Point], bandwidth: float, issue: float
             _dot(x(point.x), y(point.y), ROLES[point.role], point.name),
             _text(x(point.x) + 7, y(point.y) + 4, str(number)),
         ]
-        parts.append(_text(WIDTH - right + 18, top + 18 * number, f"{number}  {point.name}"))
+        parts.append(_text(WIDTH - right + 18, top + 18 * number - 6, f"{number}  {point.name}"))
     return _svg(height, parts)
 
 

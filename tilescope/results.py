@@ -234,19 +234,19 @@ def bar_chart(title: str, rows: Sequence[Row]) -> str:
         of_work = [row for row in rows if work_key(row) == key]
         top = max((row["tb_per_s"] for row in of_work if row["role"] == "ceiling" and row["tb_per_s"]), default=None)
         groups.append((f"{key[2]}, {key[3]}", [_bar(row) for row in of_work], top))
-    return plots.bars(title, groups, "TB/s")
+    return plots.bars(title, groups, "TB/s (of ceiling)")
 
 
 def _bar(row: Row) -> plots.Bar:
     if row["status"] != "measured":
         return plots.Bar(row["name"], row["role"], None, None, None, row["status"])
     low, high = (row["bytes"] / row[key] / 1e9 for key in ("p90_ms", "p10_ms"))
-    text = f"{row['tb_per_s']:.2f}" + (f" = {row['ratio']:.3f} of the ceiling" if row["ratio"] is not None else "")
+    text = f"{row['tb_per_s']:.2f}" + (f" ({row['ratio']:.3f})" if row["ratio"] is not None else "")
     return plots.Bar(row["name"], row["role"], row["tb_per_s"], low, high, text)
 
 
 def sweep_chart(title: str, rows: Sequence[Row]) -> str:
-    """Bandwidth that a caller gets, launch included, and what the kernels alone reach of it."""
+    """Bandwidth that a caller gets, the launch included."""
     series = {}
     for name in dict.fromkeys(row["name"] for row in rows if row["role"] != "ceiling"):
         of_name = [row for row in rows if row["name"] == name and row["call_us"]]
