@@ -21,6 +21,9 @@ endif
 .DEFAULT_GOAL := run
 
 run: $(READY) ## every kernel against PyTorch (on the GPU, or emulated), then its memory accesses
+	$(PYTHON) 01-activations/relu_variants.py
+	$(PYTHON) 01-activations/gelu_variants.py
+	$(PYTHON) 01-activations/inspect_activations.py --tables
 	$(PYTHON) 02-elementwise/elementwise_variants.py
 	$(PYTHON) 02-elementwise/inspect_elementwise.py --tables
 
@@ -28,9 +31,11 @@ test: $(READY) ## all tests; those that need a GPU say so and skip where there i
 	$(PYTHON) -m pytest -n auto
 
 inspect: $(READY) ## each kernel's CUDA, the SASS that touches memory, and the tables
+	$(PYTHON) 01-activations/inspect_activations.py
 	$(PYTHON) 02-elementwise/inspect_elementwise.py
 
 tables: $(READY) ## write the tables of the READMEs anew
+	$(PYTHON) 01-activations/inspect_activations.py --write
 	$(PYTHON) 02-elementwise/inspect_elementwise.py --write
 
 lint: $(READY) ## ruff

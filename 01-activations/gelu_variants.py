@@ -19,7 +19,7 @@ import tilelang.language as T
 import torch
 
 from tilescope import checked
-from tilescope.arguments import check_dtype, check_size, check_threads, item_bytes
+from tilescope.arguments import blocks_for, check_dtype, check_last_tile, check_size, check_threads, item_bytes
 
 FLOATS = ("float32", "float16", "bfloat16")
 BETA = math.sqrt(2 / math.pi)
@@ -57,7 +57,7 @@ def gelu_erf(x):
     return T.float32(0.5) * x * (T.float32(1) + T.erf(x * T.float32(math.sqrt(0.5))))
 
 
-AS7126 = (0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429)  # and p = 0.3275911, to 1.5e-7 absolute
+AS7126 = (0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429)  # of erf, to 1.5e-7; p is 0.3275911
 
 
 def gelu_as7126(x):
@@ -66,8 +66,10 @@ def gelu_as7126(x):
     t = T.fast_rcp(T.float32(1) + T.float32(0.3275911) * z)
     a1, a2, a3, a4, a5 = (T.float32(a) for a in AS7126)
     tail = ((((a5 * t + a4) * t + a3) * t + a2) * t + a1) * t * T.exp2(z * z * T.float32(-1 / math.log(2)))
-    # tail is 1 - erf(|z|): half of it is the probability beyond |x|, on whichever side x lies.
-    return x * T.if_then_else(x < T.float32(0), T.float32(0.5) * tail, T.float32(1) - T.float32(0.5) * tail)
+    # tail is 1 - erf(|z|), and half of it the probability beyond |x|: what is wanted below 0, and above 0 what is left of 1.
+    # A selection between the two would compute the polynomial in both of its branches.
+    one_above = T.if_then_else(x < T.float32(0), T.float32(0), T.float32(1))
+    return x * T.abs(one_above - T.float32(0.5) * tail)
 
 
 # -- the rungs ----------------------------------------------------------------------------------------------------------
@@ -77,7 +79,7 @@ def flat(formula, n, threads, dtype):
 
     @T.prim_func
     def main(X: T.Tensor((n,), dtype), Y: T.Tensor((n,), dtype)):
-        with T.Kernel(T.ceildiv(n, threads), threads=threads) as bx:
+        with T.Kernel(blocks_for(n, threads), threads=threads) as bx:
             for i in T.Parallel(threads):
                 Y[bx * threads + i] = T.cast(formula(T.cast(X[bx * threads + i], "float32")), dtype)
 
@@ -91,7 +93,7 @@ def thread_vec(formula, n, threads, num_per_thread, dtype):
 
     @T.prim_func
     def main(X: T.Tensor((n,), dtype), Y: T.Tensor((n,), dtype)):
-        with T.Kernel(T.ceildiv(n, tile), threads=threads) as bx:
+        with T.Kernel(blocks_for(n, tile), threads=threads) as bx:
             for i in T.Parallel(tile):
                 x = T.cast(X[bx * tile + i], "float32")
                 Y[bx * tile + i] = T.cast(formula(x), dtype)
@@ -106,7 +108,7 @@ def register_vec(formula, n, threads, num_per_thread, dtype):
 
     @T.prim_func
     def main(X: T.Tensor((n,), dtype), Y: T.Tensor((n,), dtype)):
-        with T.Kernel(T.ceildiv(n, tile), threads=threads) as bx:
+        with T.Kernel(blocks_for(n, tile), threads=threads) as bx:
             if bx < n // tile:
                 x = T.alloc_fragment((tile,), dtype)
                 y = T.alloc_fragment((tile,), dtype)
@@ -198,10 +200,10 @@ def gelu_erf_grid_stride(n, threads=256, num_per_thread=8, max_blocks=2112, dtyp
 
     @T.prim_func
     def main(X: T.Tensor((n,), dtype), Y: T.Tensor((n,), dtype)):
-        with T.Kernel(T.min(T.ceildiv(n, tile), max_blocks), threads=threads) as bx:
+        with T.Kernel(T.min(blocks_for(n, tile), max_blocks), threads=threads) as bx:
             x = T.alloc_fragment((tile,), dtype)
             y = T.alloc_fragment((tile,), dtype)
-            for k in T.serial(T.ceildiv(T.ceildiv(n, tile), max_blocks)):
+            for k in T.serial(blocks_for(blocks_for(n, tile), max_blocks)):
                 t = bx + k * max_blocks
                 if t < n // tile:
                     T.copy(X[t * tile], x)
@@ -219,7 +221,7 @@ def gelu_erf_grid_stride(n, threads=256, num_per_thread=8, max_blocks=2112, dtyp
 @checked
 @tilelang.jit(out_idx=[-1])
 def gelu_erf_as7126(n, threads=256, num_per_thread=8, dtype="float32"):
-    """Exact GELU with erf from a polynomial, 1.5e-7 absolute. For any n, as gelu_tanh_register_vec."""
+    """Exact GELU with erf from a polynomial, to 0.75e-7 |x|. For any n, as gelu_tanh_register_vec."""
     return register_vec(gelu_as7126, n, threads, num_per_thread, dtype)
 
 
@@ -227,6 +229,7 @@ def _check(n, threads, num_per_thread, dtype) -> str:
     check_size("n", n)
     check_threads(threads)
     check_size("num_per_thread", num_per_thread, dynamic=False)
+    check_last_tile(n, threads * num_per_thread)
     return check_dtype("dtype", dtype, FLOATS)
 
 

@@ -13,13 +13,13 @@ import tilelang.language as T
 import torch
 
 from tilescope import checked
-from tilescope.arguments import check_dtype, check_size, check_threads
+from tilescope.arguments import blocks_for, check_dtype, check_last_tile, check_size, check_threads
 
 FLOATS = ("float32", "float16", "bfloat16")
 
 
 def relu_reference(x: torch.Tensor) -> torch.Tensor:
-    """PyTorch's ReLU: NaN stays NaN, and -0.0 becomes +0.0."""
+    """PyTorch's ReLU: NaN stays NaN. -0.0 becomes +0.0, as on a GPU; PyTorch on a CPU leaves it."""
     return torch.where(x.isnan(), x, torch.where(x > 0, x, torch.zeros_like(x)))
 
 
@@ -36,13 +36,11 @@ def relu_flat(n, threads=256, dtype="float32"):
     X, Y: (n,) of `dtype` (float32, float16, bfloat16); any n > 0, static or T.dynamic("n").
     Raises ValueError on a bad n, threads or dtype. After relu_f32 of LeetCUDA.
     """
-    check_size("n", n)
-    check_threads(threads)
-    dtype = check_dtype("dtype", dtype, FLOATS)
+    dtype = _check(n, threads, 1, dtype)
 
     @T.prim_func
     def main(X: T.Tensor((n,), dtype), Y: T.Tensor((n,), dtype)):
-        with T.Kernel(T.ceildiv(n, threads), threads=threads) as bx:
+        with T.Kernel(blocks_for(n, threads), threads=threads) as bx:
             for i in T.Parallel(threads):
                 Y[bx * threads + i] = T.max(X[bx * threads + i], T.cast(0, dtype))
 
@@ -62,7 +60,7 @@ def relu_thread_vec(n, threads=256, num_per_thread=8, dtype="float32"):
 
     @T.prim_func
     def main(X: T.Tensor((n,), dtype), Y: T.Tensor((n,), dtype)):
-        with T.Kernel(T.ceildiv(n, tile), threads=threads) as bx:
+        with T.Kernel(blocks_for(n, tile), threads=threads) as bx:
             for i in T.Parallel(tile):
                 Y[bx * tile + i] = T.max(X[bx * tile + i], T.cast(0, dtype))
 
@@ -83,7 +81,7 @@ def relu_select(n, threads=256, num_per_thread=8, dtype="float32"):
 
     @T.prim_func
     def main(X: T.Tensor((n,), dtype), Y: T.Tensor((n,), dtype)):
-        with T.Kernel(T.ceildiv(n, tile), threads=threads) as bx:
+        with T.Kernel(blocks_for(n, tile), threads=threads) as bx:
             for i in T.Parallel(tile):
                 Y[bx * tile + i] = keep_nan(X[bx * tile + i], dtype)
 
@@ -104,7 +102,7 @@ def relu_register_vec(n, threads=256, num_per_thread=8, dtype="float32"):
 
     @T.prim_func
     def main(X: T.Tensor((n,), dtype), Y: T.Tensor((n,), dtype)):
-        with T.Kernel(T.ceildiv(n, tile), threads=threads) as bx:
+        with T.Kernel(blocks_for(n, tile), threads=threads) as bx:
             if bx < n // tile:
                 x = T.alloc_fragment((tile,), dtype)
                 T.copy(X[bx * tile], x)
@@ -128,6 +126,7 @@ def _check(n, threads, num_per_thread, dtype) -> str:
     check_size("n", n)
     check_threads(threads)
     check_size("num_per_thread", num_per_thread, dynamic=False)
+    check_last_tile(n, threads * num_per_thread)
     return check_dtype("dtype", dtype, FLOATS)
 
 

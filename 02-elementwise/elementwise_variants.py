@@ -19,7 +19,9 @@ import torch
 from tilescope import checked
 from tilescope.arguments import (
     MAX_GRID_Y,
+    blocks_for,
     check_dtype,
+    check_last_tile,
     check_multiple,
     check_size,
     check_threads,
@@ -47,11 +49,12 @@ def add_flat(n, threads=256, dtype="float32"):
     """
     check_size("n", n)
     check_threads(threads)
+    check_last_tile(n, threads)
     dtype = check_dtype("dtype", dtype, FLOATS)
 
     @T.prim_func
     def main(A: T.Tensor((n,), dtype), B: T.Tensor((n,), dtype), C: T.Tensor((n,), dtype)):
-        with T.Kernel(T.ceildiv(n, threads), threads=threads) as bx:
+        with T.Kernel(blocks_for(n, threads), threads=threads) as bx:
             for i in T.Parallel(threads):
                 C[bx * threads + i] = A[bx * threads + i] + B[bx * threads + i]
 
@@ -70,11 +73,12 @@ def add_thread_vec(n, threads=256, num_per_thread=8, dtype="float32"):
     check_size("n", n)
     check_threads(threads)
     check_size("num_per_thread", num_per_thread, dynamic=False)
+    check_last_tile(n, threads * num_per_thread)
     dtype = check_dtype("dtype", dtype, FLOATS)
 
     @T.prim_func
     def main(A: T.Tensor((n,), dtype), B: T.Tensor((n,), dtype), C: T.Tensor((n,), dtype)):
-        with T.Kernel(T.ceildiv(n, threads * num_per_thread), threads=threads) as bx:
+        with T.Kernel(blocks_for(n, threads * num_per_thread), threads=threads) as bx:
             for i, j in T.Parallel(threads, num_per_thread):
                 k = (bx * threads + i) * num_per_thread + j
                 C[k] = A[k] + B[k]
@@ -93,6 +97,7 @@ def add_register_vec(n, threads=256, num_per_thread=8, dtype="float32"):
     check_size("n", n, dynamic=False)
     check_threads(threads)
     check_size("num_per_thread", num_per_thread, dynamic=False)
+    check_last_tile(n, threads * num_per_thread)
     dtype = check_dtype("dtype", dtype, FLOATS)
     tile = threads * num_per_thread
     check_multiple("n", n, of=tile, instead="add_tail_split takes any n")
@@ -124,12 +129,13 @@ def add_tail_split(n, threads=256, num_per_thread=8, dtype="float32"):
     check_size("n", n)
     check_threads(threads)
     check_size("num_per_thread", num_per_thread, dynamic=False)
+    check_last_tile(n, threads * num_per_thread)
     dtype = check_dtype("dtype", dtype, FLOATS)
     tile = threads * num_per_thread
 
     @T.prim_func
     def main(A: T.Tensor((n,), dtype), B: T.Tensor((n,), dtype), C: T.Tensor((n,), dtype)):
-        with T.Kernel(T.ceildiv(n, tile), threads=threads) as bx:
+        with T.Kernel(blocks_for(n, tile), threads=threads) as bx:
             # A condition on the block alone: no lane is switched off, so the branch below it stays vectorised.
             if bx < n // tile:
                 for i in T.Parallel(tile):
@@ -159,6 +165,7 @@ def scale_cast(n, scale=2.0, threads=256, num_per_thread=8, in_dtype="float32", 
     check_size("n", n)
     check_threads(threads)
     check_size("num_per_thread", num_per_thread, dynamic=False)
+    check_last_tile(n, threads * num_per_thread)
     in_dtype = check_dtype("in_dtype", in_dtype, FLOATS)
     out_dtype = check_dtype("out_dtype", out_dtype, FLOATS)
     tile = threads * num_per_thread
@@ -169,7 +176,7 @@ def scale_cast(n, scale=2.0, threads=256, num_per_thread=8, in_dtype="float32", 
 
     @T.prim_func
     def main(X: T.Tensor((n,), in_dtype), Y: T.Tensor((n,), out_dtype)):
-        with T.Kernel(T.ceildiv(n, tile), threads=threads) as bx:
+        with T.Kernel(blocks_for(n, tile), threads=threads) as bx:
             if bx < n // tile:
                 for i in T.Parallel(tile):
                     one(X, Y, bx * tile + i)
@@ -220,7 +227,7 @@ def per_token_cast_to_fp8(M, N, blk_m=8, threads=128, dtype="float32"):
 
     @T.prim_func
     def main(X: T.Tensor((M, N), dtype), Y: T.Tensor((M, N), "float8_e4m3fn"), S: T.Tensor((M, N // GROUP), "float32")):
-        with T.Kernel(T.ceildiv(M, blk_m), N // GROUP, threads=threads) as (bx, by):
+        with T.Kernel(blocks_for(M, blk_m), N // GROUP, threads=threads) as (bx, by):
             x = T.alloc_fragment((blk_m, GROUP), dtype)
             y = T.alloc_fragment((blk_m, GROUP), "float8_e4m3fn")
             amax = T.alloc_fragment((blk_m,), dtype)
@@ -243,19 +250,21 @@ def per_token_cast_to_fp8(M, N, blk_m=8, threads=128, dtype="float32"):
 @tilelang.jit(out_idx=[-2, -1])
 def per_token_cast_to_fp8_contiguous(M, N, groups_per_block=32, threads=256, dtype="float32"):
     """The numbers of `per_token_cast_to_fp8`, from tiles that are contiguous in memory: a row is whole groups, so the
-    matrix is a list of groups and a block takes the next `groups_per_block` of them, whatever M and N are.
+    matrix is a list of groups and a block takes the next `groups_per_block` of them, for any M * N below 2^31.
 
     X, Y, S, NaN, inf: as `per_token_cast_to_fp8`. Raises ValueError on a bad M, N, groups_per_block, threads or dtype.
     """
     dtype = _check_fp8(M, N, threads, dtype)
     check_size("groups_per_block", groups_per_block, dynamic=False)
+    if M * N >= 2**31:
+        raise ValueError(f"M * N = {M * N} passes 2^31 elements, more than T.view counts; per_token_cast_to_fp8 takes them")
     groups = M * N // GROUP
     # Left alone, the widest store wins: 16 codes a thread, and so loads of 16 bytes that lie 32 or 64 bytes apart.
     width = T.int32(16 // item_bytes(dtype))
 
     @T.prim_func
     def main(X: T.Tensor((M, N), dtype), Y: T.Tensor((M, N), "float8_e4m3fn"), S: T.Tensor((M, N // GROUP), "float32")):
-        with T.Kernel(T.ceildiv(groups, groups_per_block), threads=threads) as bx:
+        with T.Kernel(blocks_for(groups, groups_per_block), threads=threads) as bx:
             X_groups = T.view(X, (groups, GROUP))
             Y_groups = T.view(Y, (groups, GROUP))
             S_groups = T.view(S, (groups,))

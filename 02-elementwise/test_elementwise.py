@@ -105,6 +105,26 @@ def test_sizes_beyond_32_bits_index_with_64():
         assert "int64_t" in body and ("int64_t n" in body or isinstance(n, int))
 
 
+@pytest.mark.parametrize("factory", [kernels.add_flat, kernels.add_thread_vec, kernels.add_tail_split, kernels.scale_cast])
+def test_around_2_to_the_31_elements(factory):
+    """T.ceildiv(n, 256) is computed in int32, and negative from 2^31 - 255 on; the end of the last tile is one too many."""
+    tile = 256 if factory is kernels.add_flat else 2048
+    for n in (2**31 - 2 * tile + 1, 2**31 - tile, 2**31, 2**31 + 1):
+        report = inspect(factory, n=n, arch="sm_90a", sass=False)
+        assert report.grid[0] == -(-n // tile) and all(a.requests for a in report.accesses)
+    for n in (2**31 - tile + 1, 2**31 - 1):
+        with pytest.raises(ValueError, match=rf"n={n} has a last tile of {tile} that ends past 2\^31"):
+            inspect(factory, n=n, arch="sm_90a", sass=False)
+    assert inspect(factory, n=T.dynamic("n"), arch="sm_90a", sass=False).grid[0].startswith("(n - 1) // ")
+
+
+def test_fp8_matrices_of_more_than_2_to_the_31_elements():
+    report = inspect(kernels.per_token_cast_to_fp8, M=1 << 20, N=4096, arch="sm_90a", sass=False)
+    assert next(a for a in report.accesses if a.buffer == "X").requests == (1 << 32) // 128
+    with pytest.raises(ValueError, match="M \\* N = 4294967296 passes 2.31 elements.*per_token_cast_to_fp8 takes them"):
+        kernels.per_token_cast_to_fp8_contiguous(1 << 20, 4096)
+
+
 @pytest.mark.parametrize("out_dtype", ["float16", "bfloat16"])
 def test_the_wider_type_decides_the_width_of_a_cast(out_dtype):
     report = inspect(kernels.scale_cast, n=N - 3, out_dtype=out_dtype, arch="sm_90a")

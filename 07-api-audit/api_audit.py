@@ -27,9 +27,7 @@ from tla.surface import DEFAULT, find_release, load, releases  # noqa: E402
 
 
 def parser():
-    p = argparse.ArgumentParser(
-        prog="api_audit.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    p = argparse.ArgumentParser(prog="api_audit.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("paths", nargs="*", metavar="PATH", help="a file, a folder, or - for standard input")
     p.add_argument("--tilelang", metavar="RELEASE", help=f"the release to compare with (default {DEFAULT})")
     p.add_argument("--format", choices=sorted(report.FORMATS), default="text")

@@ -43,9 +43,7 @@ def table():
             ]
             some = [f"`{name}`" for name in [*sorted(gone, key=str.lower), *keywords][:SHOWN]]
             some += ["..."] if len(gone) + len(keywords) > SHOWN else []
-            rows.append(
-                f"| {release} | {len(names)} | {len(gone)} | {len(keywords)} | {len(new)} | {', '.join(some)} |"
-            )
+            rows.append(f"| {release} | {len(names)} | {len(gone)} | {len(keywords)} | {len(new)} | {', '.join(some)} |")
         previous = release
     return "\n".join(rows)
 

@@ -200,9 +200,7 @@ def test_undecodable_and_null_bytes_are_reported_and_the_rest_is_checked(tmp_pat
 
 def test_a_fork_is_one_note(tmp_path):
     found = audit(tmp_path, T + "T.alloc_ub(1)\nT.alloc_L1(1)\nT.npuir_add(a)\nT.gemm(a, b, c, init=True)\n")
-    assert [(f.code, f.severity, f.fix) for f in found] == [
-        ("TLA010", "note", "https://github.com/tile-ai/tilelang-ascend")
-    ]
+    assert [(f.code, f.severity, f.fix) for f in found] == [("TLA010", "note", "https://github.com/tile-ai/tilelang-ascend")]
     assert "4 uses" in found[0].message
 
 

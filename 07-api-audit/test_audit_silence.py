@@ -41,10 +41,8 @@ SILENT = {
     "a module put into sys.modules": "import sys, tilelang\nsys.modules['tvm.tir'] = x\nimport tvm.tir\nfrom tvm.tir import Var",
     "hasattr around": T + f"if hasattr(T, 'gemm_v2'):\n    {GONE}\nelse:\n    T.gemm(a, b, c)",
     "hasattr of the new, old in the else": T + f"if hasattr(T, 'gemm'):\n    T.gemm(a, b, c)\nelse:\n    {GONE}",
-    "hasattr elif chain": T
-    + f"if hasattr(T, 'nope'): T.nope()\nelif hasattr(T, 'gemm'): T.gemm(a, b, c)\nelse: {GONE}",
-    "hasattr and return": T
-    + f"def f():\n    if hasattr(T, 'gemm'):\n        return T.gemm(a, b, c)\n    return {GONE}",
+    "hasattr elif chain": T + f"if hasattr(T, 'nope'): T.nope()\nelif hasattr(T, 'gemm'): T.gemm(a, b, c)\nelse: {GONE}",
+    "hasattr and return": T + f"def f():\n    if hasattr(T, 'gemm'):\n        return T.gemm(a, b, c)\n    return {GONE}",
     "hasattr in a conditional expression": T + f"x = T.gemm(a, b, c) if hasattr(T, 'gemm') else {GONE}",
     "hasattr kept in a flag": T + f"NEW = hasattr(T, 'gemm')\nif NEW:\n    T.gemm(a, b, c)\nelse:\n    {GONE}",
     "not hasattr, negated and combined": T + f"if not hasattr(T, 'gemm') and x:\n    {GONE}",
@@ -58,8 +56,7 @@ SILENT = {
     "version parsed": T
     + f"from packaging.version import Version\nOLD = Version(tilelang.__version__) < Version('0.1.9')\nif OLD: {GONE}",
     "version in a function": T + f"def old():\n    return tilelang.__version__ < '0.1.9'\nif old(): {GONE}",
-    "version of the distribution": T
-    + f"from importlib.metadata import version\nif version('tilelang') < '0.1.9': {GONE}",
+    "version of the distribution": T + f"from importlib.metadata import version\nif version('tilelang') < '0.1.9': {GONE}",
     "import with a fallback": "import tilelang\ntry:\n    from tvm import tirx as tir\nexcept ImportError:\n    from tvm import tir\ntir.Var('x', 'int32')",
     "import with a fallback, old first": "import tilelang\ntry:\n    from tvm import tir\nexcept ImportError:\n    from tvm import tirx as tir\ntir.Var('x', 'int32')",
     "import of what is gone, else None": "try:\n    from tilelang.intrinsics import x\nexcept ImportError:\n    x = None\nx.y(1)",
@@ -71,8 +68,7 @@ SILENT = {
     "T = None": "try:\n    import tilelang.language as T\nexcept ImportError:\n    T = None\nT.copy(a, b)",
     "T a mock": "from unittest.mock import MagicMock\ntry:\n    import tilelang.language as T\nexcept ImportError:\n    T = MagicMock()\nT.copy(a, b)",
     "pytest.raises": T + "import pytest\nwith pytest.raises(TypeError):\n    T.gemm(a, b, c, use_2cta=True)",
-    "pytest.raises among others": T
-    + "import pytest\nwith x, pytest.raises(AttributeError, match='y') as e:\n    T.nope()",
+    "pytest.raises among others": T + "import pytest\nwith x, pytest.raises(AttributeError, match='y') as e:\n    T.nope()",
     "assertRaises": T + "class X(Case):\n    def test(self):\n        with self.assertRaises(AttributeError): T.nope",
     "assert not hasattr": T + "assert not hasattr(T, 'nope')",
     "xfail": T + f"import pytest\n@pytest.mark.xfail(reason='x')\ndef test():\n    {NEVER}",

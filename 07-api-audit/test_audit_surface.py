@@ -80,9 +80,7 @@ def test_data_is_data():
     assert size < 3.2e6
 
 
-@pytest.mark.parametrize(
-    "text, found", [("0.1.15", "0.1.15"), ("v0.1.9", "0.1.9"), ("==0.1.6", "0.1.6.post2"), ("9", None)]
-)
+@pytest.mark.parametrize("text, found", [("0.1.15", "0.1.15"), ("v0.1.9", "0.1.9"), ("==0.1.6", "0.1.6.post2"), ("9", None)])
 def test_find_release(text, found):
     assert find_release(text) == found
 

@@ -456,9 +456,7 @@ def test_diff(tool):
 
 
 def test_names(tool):
-    write(
-        "a.py", T + "T.copy(a, b)\nT.copy(b, a)\nx = T.float32\nT.GemmWarpPolicy.FullRow\ntilelang.compile(f)\nT.nope\n"
-    )
+    write("a.py", T + "T.copy(a, b)\nT.copy(b, a)\nx = T.float32\nT.GemmWarpPolicy.FullRow\ntilelang.compile(f)\nT.nope\n")
     out = tool("--names", "a.py")[1]
     assert out.splitlines()[0] == "    2 T.copy"
     assert out.splitlines()[-1] == "3 distinct names of T, 4 uses, 1 files"
@@ -501,9 +499,7 @@ def test_speed(tmp_path):
     """A tenth of what is claimed in README.md, so that a busy machine does not fail: 1,000 files/s, 100 parsed/s."""
     for number in range(400):
         (tmp_path / f"plain{number}.py").write_text("x = 1\n" * 200)
-    kernel = T + "".join(
-        f"def f{i}(a, b):\n    T.copy(a, b)\n    T.gemm(a, b, a, transpose_B=True)\n" for i in range(60)
-    )
+    kernel = T + "".join(f"def f{i}(a, b):\n    T.copy(a, b)\n    T.gemm(a, b, a, transpose_B=True)\n" for i in range(60))
     for number in range(40):
         (tmp_path / f"kernel{number}.py").write_text(kernel)
     surface = load("0.1.15")

@@ -1,5 +1,6 @@
 """Find every global-memory access in lowered TIR, with the loops and conditions around it. Nothing is evaluated here."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import tvm_ffi
@@ -9,8 +10,9 @@ from tvm import DataType, tirx
 from .lowering import DeviceKernel
 from .tir_values import call_name
 
-_WIDE_LOADS = {"ldg32": 4, "ldg64": 8, "ldg128": 16, "ldg256": 32}
-_WIDE_STORES = {"stg32": 4, "stg64": 8, "stg128": 16, "stg256": 32}
+# T.ldg128 and its kind: what they do, and the bytes that they move.
+_WIDE = {f"ldg{8 * width}": ("load", width) for width in (4, 8, 16, 32)}
+_WIDE |= {f"stg{8 * width}": ("store", width) for width in (4, 8, 16, 32)}
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class _Walker:
         self.loops: list[tuple[tirx.Var, object, object]] = []
         self.conditions: list[object] = []
         self.location: tuple[str | None, int | None] = (None, None)
-        self.seen: list[tuple[str, object]] = []  # loads of the statement at hand, for the compiler loads each once
+        self.seen: list[Site] = []  # loads of the statement at hand, for the compiler loads each once
 
     # -- statements -------------------------------------------------------------------------------------------------
     def statement(self, stmt: object) -> None:
@@ -103,8 +105,8 @@ class _Walker:
 
     def _ifthenelse(self, stmt: tirx.IfThenElse) -> None:
         self.expression(stmt.condition)
-        self.under(stmt.condition, lambda: self.statement(stmt.then_case))
-        self.under(tirx.Not(stmt.condition), lambda: self.statement(stmt.else_case))
+        self.under(stmt.condition, visit=lambda: self.statement(stmt.then_case))
+        self.under(tirx.Not(stmt.condition), visit=lambda: self.statement(stmt.else_case))
 
     def _bufferstore(self, stmt: tirx.BufferStore) -> None:
         for index in stmt.indices:
@@ -123,10 +125,15 @@ class _Walker:
         if (body := getattr(stmt, "body", None)) is not None:
             self.statement(body)
 
-    def under(self, condition: object, visit) -> None:
-        self.conditions.append(condition)
+    def under(self, *conditions: object, visit: Callable[[], None]) -> None:
+        self.conditions += conditions
         visit()
-        self.conditions.pop()
+        del self.conditions[len(self.conditions) - len(conditions) :]
+
+    def either(self, condition: object, then: object, otherwise: object) -> None:
+        self.expression(condition)
+        self.under(condition, visit=lambda: self.expression(then))
+        self.under(tirx.Not(condition), visit=lambda: self.expression(otherwise))
 
     # -- expressions ------------------------------------------------------------------------------------------------
     def expression(self, expr: object) -> None:
@@ -135,9 +142,8 @@ class _Walker:
                 self.expression(index)
             if expr.buffer.scope() == "global":
                 self.access("load", expr.buffer.data.name, expr.buffer.dtype, expr.indices)
-        elif isinstance(expr, tirx.Select):  # both sides are read
-            for child in (expr.condition, expr.true_value, expr.false_value):
-                self.expression(child)
+        elif isinstance(expr, tirx.Select):  # printed as a C conditional: one side is read
+            self.either(expr.condition, expr.true_value, expr.false_value)
         elif isinstance(expr, tirx.Let):
             self.expression(expr.value)
             self.found.bindings[expr.var] = expr.value
@@ -154,22 +160,18 @@ class _Walker:
     def call(self, call: tirx.Call) -> None:
         name, args = call_name(call), list(call.args)
         if name == "if_then_else":
-            self.expression(args[0])
-            self.under(args[0], lambda: self.expression(args[1]))
-            self.under(tirx.Not(args[0]), lambda: self.expression(args[2]))
-        elif name in _WIDE_LOADS or name in _WIDE_STORES:
-            op, width = ("load", _WIDE_LOADS[name]) if name in _WIDE_LOADS else ("store", _WIDE_STORES[name])
-            predicate = args[1:2] if op == "load" else args[2:3]
+            self.either(*args)
+        elif name in _WIDE:  # ldg(pointer, [predicate]), stg(pointer, value, [predicate])
+            op, width = _WIDE[name]
             for arg in args[1:]:
                 self.expression(arg)
-            if predicate:
-                self.under(predicate[0], lambda: self.pointer(op, args[0], width))
-            else:
-                self.pointer(op, args[0], width)
+            predicate = args[1:] if op == "load" else args[2:]
+            self.under(*predicate, visit=lambda: self.pointer(op, args[0], width))
         elif name == "ptx_cp_async":  # (shared destination, global source, elements, [predicate])
-            elements = int(args[2])
-            visit = lambda: self.pointer("load", args[1], elements * _pointer_dtype(args[1]).itemsize)  # noqa: E731
-            self.under(args[3], visit) if len(args) > 3 else visit()
+            width = int(args[2]) * _pointer_dtype(args[1]).itemsize
+            self.under(*args[3:], visit=lambda: self.pointer("load", args[1], width))
+        elif name.startswith("tma_"):  # its tensor is behind a descriptor that the host makes
+            self.note(f"{name}: the bulk copy engine moves a tile, its sectors are not counted")
         else:
             for arg in args:
                 if (target := _global_pointer(arg)) is not None:
@@ -206,30 +208,43 @@ class _Walker:
             self.record(op, pointer, element, index, 1)
 
     def record(self, op: str, pointer: str, dtype: DataType, index: object, lanes: int) -> None:
-        if op == "load":
-            if any(pointer == name and tvm_ffi.structural_equal(index, other) for name, other in self.seen):
-                return
-            self.seen.append((pointer, index))
-        self.found.sites.append(
-            Site(
-                pointer=pointer,
-                op=op,
-                dtype=str(dtype).split("x")[0] if dtype.lanes > 1 else str(dtype),
-                element_bytes=(dtype.bits + 7) // 8,
-                index=index,
-                lanes=lanes * dtype.lanes,
-                loops=tuple(self.loops),
-                conditions=tuple(self.conditions),
-                file=self.location[0],
-                line=self.location[1],
-            )
+        if dtype.bits < 8:
+            self.note(f"{pointer} has elements of {dtype.bits} bits: accesses of less than a byte are not counted")
+            return
+        site = Site(
+            pointer=pointer,
+            op=op,
+            dtype=str(dtype).split("x")[0] if dtype.lanes > 1 else str(dtype),
+            element_bytes=(dtype.bits + 7) // 8,
+            index=index,
+            lanes=lanes * dtype.lanes,
+            loops=tuple(self.loops),
+            conditions=tuple(self.conditions),
+            file=self.location[0],
+            line=self.location[1],
         )
+        if op == "load":
+            for before in self.seen:
+                if before.pointer == pointer and tvm_ffi.structural_equal(before.index, index):
+                    shared = min(len(before.conditions), len(site.conditions))
+                    if all(map(_same, before.conditions[:shared], site.conditions[:shared])):
+                        if len(before.conditions) == shared:
+                            return  # it was loaded under no more conditions than now
+                        self.seen.remove(before)
+                        self.found.sites.remove(before)
+                        break
+            self.seen.append(site)
+        self.found.sites.append(site)
 
     def note(self, text: str) -> None:
         file, line = self.location
         where = f"{file}:{line}: " if file else ""
         if where + text not in self.found.notes:
             self.found.notes.append(where + text)
+
+
+def _same(a: object, b: object) -> bool:
+    return tvm_ffi.structural_equal(a, b)
 
 
 def _pointer_dtype(pointer: tirx.Call) -> DataType:

@@ -18,6 +18,11 @@ def is_dynamic(n: object) -> bool:
     return isinstance(n, tvm.tirx.Var)
 
 
+def blocks_for(n: object, tile: int) -> object:
+    """How many tiles hold n elements: T.ceildiv(n, tile), whose n + tile - 1 passes int32 just below 2^31 elements."""
+    return (n - 1) // tile + 1
+
+
 def check_size(name: str, value: object, *, dynamic: bool = True) -> None:
     """A positive integer, or with `dynamic` a T.dynamic size."""
     if is_dynamic(value):
@@ -26,6 +31,12 @@ def check_size(name: str, value: object, *, dynamic: bool = True) -> None:
         return
     if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
         raise ValueError(f"{name}={value!r} is not a positive integer; an empty tensor needs no kernel")
+
+
+def check_last_tile(n: object, tile: int) -> None:
+    """A static n below 2^31 is indexed in int32, and so must the end of its last tile be; TileLang says so in no clear way."""
+    if isinstance(n, int) and n < 2**31 <= -(-n // tile) * tile:
+        raise ValueError(f'n={n} has a last tile of {tile} that ends past 2^31, where int32 ends; use T.dynamic("n", "int64")')
 
 
 def check_threads(threads: object) -> None:

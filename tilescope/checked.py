@@ -12,9 +12,10 @@ import torch
 from tilelang import tvm
 from tilelang.jit import JITImpl, JITKernel
 
-from .accesses import accesses
+from .accesses import accesses, machine_widths
 from .lowering import lower
 from .program import Program, factory_name
+from .sass import disassemble
 
 WIDEST = 32  # bytes: no generated access is wider, and PyTorch's allocations are aligned to more
 INT32_MAX = 2**31 - 1
@@ -69,7 +70,8 @@ class _CheckedLaunch:
 
     @functools.cached_property
     def alignment(self) -> dict[str, int]:
-        """Bytes that each tensor has to be aligned to: the widest access that the generated code makes of it."""
+        """Bytes that each tensor has to be aligned to: the widest access that the generated code makes of it; of a
+        hand-written kernel, the widest in its machine code, which does not say of which tensor."""
         kernel = self.kernel
         program = Program(self.name, kernel.prim_func, {}, (), dict(kernel.pass_configs or {}), ())
         lowered = lower(program, str(kernel.target.attrs["arch"]))
@@ -77,6 +79,10 @@ class _CheckedLaunch:
         widest: dict[str, int] = {}
         for access in found:
             widest[access.buffer] = max(widest.get(access.buffer, 1), access.bytes_per_lane)
+        for part in lowered.kernels:
+            if part.hand_written:
+                width = max(machine_widths(disassemble(lowered)[part.name]), default=1)
+                widest.update({name: max(widest.get(name, 1), width) for name in part.tensors.values()})
         return widest
 
     @property

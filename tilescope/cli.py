@@ -6,7 +6,10 @@ Exit status: 0; 1 when --require-width is not met or --run found a fault; 2 for 
 import argparse
 import itertools
 import json
+import re
 import sys
+from collections.abc import Iterator
+from contextlib import redirect_stdout
 
 from .target import ARCHS
 
@@ -21,14 +24,21 @@ EPILOG = """examples:
 
 def main(argv: list[str] | None = None) -> int:
     options = _parser().parse_args(argv)
-    # TileLang takes seconds to import; --help and usage errors should not.
-    from .errors import ScopeError
-
+    if options.run and (options.format != "table" or options.require_width is not None):
+        return _fail("--run prints how the kernel ran; it does not go with --format or --require-width")
     try:
         return _run(options)
-    except (ScopeError, ValueError) as error:
-        print(f"tilescope: {' '.join(str(error).split())}", file=sys.stderr)
-        return 2
+    except KeyboardInterrupt:
+        raise
+    except (Exception, SystemExit) as error:
+        plain = type(error).__name__ in ("ScopeError", "LoweringError", "NotEmulated", "ValueError")
+        return _fail(str(error) if plain else f"{type(error).__name__}: {error}")
+
+
+def _fail(message: str) -> int:
+    """One line, whatever the message; exit status 2."""
+    print(f"tilescope: {' '.join(message.split())}", file=sys.stderr)
+    return 2
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -40,48 +50,57 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("file", metavar="FILE.py[:FACTORY]", help="a Python file, and which of its factories; all without")
     parser.add_argument(
-        "--arg", action="append", default=[], metavar="NAME=VALUE", help="an argument; n=dynamic for T.dynamic('n')"
+        "--arg", action="append", default=[], metavar="NAME=VALUE", help="an argument; n=2**20, n=dynamic for T.dynamic('n')"
     )
     parser.add_argument("--dtype", help="value of the argument `dtype`; several with commas")
     parser.add_argument("--arch", help=f"architecture, several with commas: {', '.join(ARCHS)}")
     parser.add_argument("--format", choices=("table", "json", "markdown", "cuda", "sass"), default="table")
     parser.add_argument("--no-sass", action="store_true", help="skip nvcc: widths and sectors only")
-    parser.add_argument("--require-width", type=int, metavar="BITS", help="exit 1 when the verdict is narrower")
+    parser.add_argument("--require-width", type=int, metavar="BITS", help="exit 1 when an unguarded access is narrower")
     parser.add_argument("--run", action="store_true", help="run it on random inputs (emulated without a GPU) and report faults")
     return parser
 
 
 def _run(options: argparse.Namespace) -> int:
+    # TileLang takes seconds to import; --help and a mistyped option should not.
     from .inspection import inspect_all
-    from .program import factory_signature
     from .source_file import load_factories
     from .target import check_arch, default_arch
 
-    archs = [check_arch(arch) for arch in options.arch.split(",")] if options.arch else [default_arch()]
-    given = dict(_argument(text) for text in options.arg)
-    factories = load_factories(options.file)
-    several = len(factories) > 1
-    known = {name for factory in factories for name in factory_signature(factory).parameters}
-    if several and (unknown := [name for name in given if name not in known]):
-        raise ValueError(f"--arg {unknown[0]}: no factory of {options.file} takes it")
-
-    reports, failed = [], False
-    for factory in factories:
-        takes = factory_signature(factory).parameters
-        args = {name: value for name, value in given.items() if not several or name in takes}
-        variants = [{}]
-        if options.dtype and (not several or "dtype" in takes):
-            variants = [{"dtype": dtype} for dtype in options.dtype.split(",")]
-        for variant, arch in itertools.product(variants, archs):
-            if options.run:
-                failed |= not _run_once(factory, arch, {**args, **variant})
-            else:
-                sass = not options.no_sass
-                reports += inspect_all(factory, arch=arch, sass=sass, **args, **variant)
+    archs = [check_arch(arch.strip()) for arch in options.arch.split(",")] if options.arch else [default_arch()]
+    with redirect_stdout(sys.stderr):  # what the user's file prints is no part of a report
+        factories = load_factories(options.file)
+    runs = list(_variants(options, factories))
     if options.run:
-        return int(failed)
+        return int(not all([_run_once(factory, arch, args) for (factory, args), arch in itertools.product(runs, archs)]))
+    reports, errors = [], []
+    for (factory, args), arch in itertools.product(runs, archs):
+        try:
+            reports += inspect_all(factory, arch=arch, sass=not options.no_sass, **args)
+        except (Exception, SystemExit) as error:
+            if len(factories) == 1:
+                raise
+            errors.append(f"{type(error).__name__}: {error}")  # one bad factory does not hide the others
     _print(reports, options.format)
-    return int(_too_narrow(reports, options.require_width))
+    narrow = _too_narrow(reports, options.require_width)
+    return max([_fail(error) for error in errors], default=int(narrow))
+
+
+def _variants(options: argparse.Namespace, factories: list) -> Iterator[tuple[object, dict[str, object]]]:
+    """(factory, arguments) for each kernel that is asked for. Of several factories each gets the arguments that it takes."""
+    from .program import factory_signature
+
+    given = dict(_argument(text) for text in options.arg)
+    takes = [factory_signature(factory).parameters for factory in factories]
+    if len(factories) > 1 and (unknown := [name for name in given if not any(name in known for known in takes)]):
+        raise ValueError(f"--arg {unknown[0]}: no factory of {options.file} takes it")
+    for factory, known in zip(factories, takes, strict=True):
+        args = {name: value for name, value in given.items() if len(factories) == 1 or name in known}
+        if options.dtype and (len(factories) == 1 or "dtype" in known):
+            for dtype in options.dtype.split(","):
+                yield factory, {**args, "dtype": dtype.strip()}
+        else:
+            yield factory, args
 
 
 def _argument(text: str) -> tuple[str, object]:
@@ -94,6 +113,8 @@ def _argument(text: str) -> tuple[str, object]:
         return name, T.dynamic(name)
     if value in ("True", "False"):
         return name, value == "True"
+    if power := re.fullmatch(r"(\d+)(?:\*\*|\^)(\d+)", value):
+        return name, int(power[1]) ** int(power[2])
     for number in (int, float):
         try:
             return name, number(value)

@@ -23,8 +23,7 @@ from .emulator_arguments import Argument, bind, evaluate, torch_dtype
 from .emulator_build import build_program, named_files, source_places
 from .emulator_run import Launch, RawFault, RunResult, number_cell, run_program
 from .errors import NotEmulated
-from .lowering import DeviceKernel, Lowered, lower
-from .program import build
+from .lowering import DeviceKernel, Lowered, lower_factory
 from .target import FALLBACK_ARCH
 
 _POISON = 0xCB
@@ -96,7 +95,7 @@ def emulate(factory: Callable, *tensors: Any, arch: str = FALLBACK_ARCH, **args:
     Raises ValueError for tensors that do not fit the kernel, ScopeError and LoweringError as `build` and `lower` do, and
     NotEmulated, naming the feature, for a kernel that the CPU cannot run.
     """
-    return run_lowered(lower(build(factory, **args), arch), *tensors)
+    return run_lowered(lower_factory(factory, arch, args), *tensors)
 
 
 def run_lowered(lowered: Lowered, *tensors: Any) -> Emulation:

@@ -3,17 +3,13 @@
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from threading import Lock
 from typing import Any
 
 from .accesses import accesses
-from .lowering import lower
-from .program import build
+from .lowering import lower_factory
 from .report import KernelReport
 from .sass import disassemble
 from .target import default_arch
-
-_LOWERING = Lock()  # TileLang builds and lowers one kernel at a time; nvcc runs beside it
 
 
 def inspect_all(factory: Callable, *, arch: str | None = None, sass: bool = True, **args: Any) -> list[KernelReport]:
@@ -23,18 +19,16 @@ def inspect_all(factory: Callable, *, arch: str | None = None, sass: bool = True
     arch: such as "sm_90a"; the GPU of this machine, else sm_90a, when None. sass: also compile to machine code.
     Raises ScopeError (missing argument, refused kernel, no compiler) or the factory's own ValueError.
     """
-    with _LOWERING:
-        program = build(factory, **args)
-        lowered = lower(program, arch or default_arch())
+    lowered = lower_factory(factory, arch or default_arch(), args)
     code = disassemble(lowered) if sass else {}
     reports = []
     for kernel in lowered.kernels:
         found, notes = accesses(lowered, kernel)
         reports.append(
             KernelReport(
-                kernel=program.name if len(lowered.kernels) == 1 else f"{program.name}/{kernel.name}",
+                kernel=lowered.program.name if len(lowered.kernels) == 1 else f"{lowered.program.name}/{kernel.name}",
                 arch=lowered.arch,
-                args=program.args,
+                args=lowered.program.args,
                 grid=tuple(extent if isinstance(extent, int) else str(extent) for extent in kernel.grid),
                 block=kernel.block,
                 accesses=found,

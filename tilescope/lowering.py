@@ -1,7 +1,9 @@
 """From a program to TileLang's lowered device code, for any architecture, with no GPU and no CUDA compiler."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from threading import Lock
+from typing import Any
 
 import tilelang
 from tilelang import tvm
@@ -10,10 +12,11 @@ from tvm import tirx
 from tvm.target import Target
 
 from .errors import LoweringError
-from .program import Program, first_message
+from .program import Program, build, first_message
 from .target import check_arch
 
 LaunchExtent = int | tirx.PrimExpr
+_ONE_AT_A_TIME = Lock()  # TileLang builds and lowers one kernel at a time; compilers and kernels run beside it
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,7 @@ class DeviceKernel:
     grid, block: extents along x, y, z; a grid extent is an expression of the size parameters when n is dynamic.
     dynamic_shared_bytes: shared memory that the launch has to ask for.
     body: lowered TIR, the very statements that the CUDA text prints.
+    hand_written: whether the text is a T.CUDASourceCodeKernel, of which the body says nothing.
     """
 
     name: str
@@ -34,6 +38,7 @@ class DeviceKernel:
     block: tuple[int, int, int]
     dynamic_shared_bytes: LaunchExtent
     body: tirx.Stmt
+    hand_written: bool
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,12 @@ def lower(program: Program, arch: str) -> Lowered:
     tensors, launches, host_decides = _host_view(program, artifact.host_mod, functions)
     kernels = tuple(_device_kernel(name, functions[name], tensors) for name in launches)
     return Lowered(program, arch, str(artifact.kernel_source), kernels, host_decides)
+
+
+def lower_factory(factory: Callable, arch: str, args: dict[str, Any]) -> Lowered:
+    """`lower` of what `factory(**args)` builds; may be called from several threads. Raises as `build` and `lower` do."""
+    with _ONE_AT_A_TIME:
+        return lower(build(factory, **args), arch)
 
 
 def _host_view(program: Program, host_mod: tvm.IRModule, kernels: Collection[str]) -> tuple[dict[str, str], list[str], bool]:
@@ -105,6 +116,7 @@ def _device_kernel(name: str, func: tirx.PrimFunc, tensors: dict[str, str]) -> D
         block=tuple(int(extent(f"threadIdx.{axis}")) for axis in "xyz"),
         dynamic_shared_bytes=_plain(func.attrs.get("dyn_shared_memory_buf", 0)),
         body=func.body,
+        hand_written="code_block_source" in func.attrs,
     )
 
 

@@ -1,7 +1,9 @@
 """From a factory and arguments to one TileLang program (a PrimFunc and how it is to be compiled)."""
 
 import inspect
+import io
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,6 +57,10 @@ def build(factory: Callable, **args: Any) -> Program:
     """
     name = factory_name(factory)
     signature = factory_signature(factory)
+    if isinstance(factory, JITImpl) and factory.func.tensor_args:
+        raise ScopeError(
+            f"{name} takes its tensors as arguments (eager style); wrap its body in a function that returns a PrimFunc"
+        )
     unknown = [key for key in args if key not in signature.parameters]
     if unknown:
         known = ", ".join(signature.parameters) or "none"
@@ -70,11 +76,14 @@ def build(factory: Callable, **args: Any) -> Program:
         func = factory
     else:
         try:
-            func = factory.get_tir(**args) if isinstance(factory, JITImpl) else factory(**args)
+            # On an error TileLang prints the source that it made of the factory, dozens of lines.
+            with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+                func = factory.get_tir(**args) if isinstance(factory, JITImpl) else factory(**args)
         except (ValueError, ScopeError):
             raise
-        except Exception as error:
-            raise LoweringError(f"{name}: {first_message(error)}") from error
+        except (Exception, SystemExit) as error:
+            given = ", ".join(f"{key}={value!r}" for key, value in args.items())
+            raise LoweringError(f"{name}({given}): {type(error).__name__}: {first_message(error)}") from error
     if not isinstance(func, PrimFunc):
         raise ScopeError(f"{name} returned {type(func).__name__}, not a PrimFunc; is it a @tilelang.jit factory?")
 

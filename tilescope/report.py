@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from .accesses import Access
+from .accesses import HAND_WRITTEN, Access, machine_widths
 from .sass import Sass
 
 
@@ -31,8 +31,23 @@ class KernelReport:
         return tuple(a for a in self.accesses if not a.guarded) or self.accesses
 
     @property
+    def hand_written(self) -> bool:
+        """Whether the kernel is a T.CUDASourceCodeKernel: no accesses, and a verdict that the SASS gives."""
+        return HAND_WRITTEN in self.notes
+
+    @property
+    def machine_bits(self) -> tuple[int, ...]:
+        """The different widths of the global accesses in the SASS, in bits, widest first; () without SASS."""
+        return tuple(8 * width for width in machine_widths(self.sass)) if self.sass else ()
+
+    @property
     def narrowest_bits(self) -> int | None:
-        """Width in bits of the narrowest deciding access; None for a kernel with no access that the model counts."""
+        """Width in bits of the narrowest deciding access; None for a kernel with no access that the model counts.
+
+        In the SASS of a hand-written kernel nothing tells the accesses of a tail from the others, so all of them decide.
+        """
+        if self.hand_written:
+            return min(self.machine_bits, default=None)
         return min((8 * a.bytes_per_lane for a in self.deciding), default=None)
 
     @property
@@ -42,7 +57,14 @@ class KernelReport:
 
     @property
     def verdict(self) -> str:
-        """ "128-bit", ..., or "scalar" when the narrowest access moves one element; with ", strided" where it applies."""
+        """ "128-bit", ..., or "scalar" when the narrowest access moves one element; with ", strided" where it applies.
+
+        Of a hand-written kernel every width in its SASS, widest first: "128-bit and 32-bit in SASS".
+        """
+        if self.hand_written and self.sass is None:
+            return "not known without SASS"
+        if self.hand_written and self.machine_bits:
+            return " and ".join(f"{bits}-bit" for bits in self.machine_bits) + " in SASS"
         if not self.accesses:
             return "no global access"
         narrowest = min(self.deciding, key=lambda a: a.bytes_per_lane)

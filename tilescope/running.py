@@ -1,13 +1,15 @@
 """Run a kernel once, on the GPU when there is one, else emulated, and say how it ran and what went wrong."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import tilelang
 import torch
 from tilelang import tvm
 
-from .errors import ScopeError
+from .access_sites import find_sites
+from .errors import NotEmulated, ScopeError
+from .lowering import Lowered, lower_factory
 from .program import Program, build
 from .target import FALLBACK_ARCH, default_arch, gpu_arch
 
@@ -37,33 +39,61 @@ def run(factory: Callable, inputs: Sequence[torch.Tensor], *, arch: str | None =
     arch: what to emulate where there is no GPU of it; the default is the GPU's, else sm_90a.
     Raises NotEmulated when there is no GPU and the emulator lacks something: the kernel did not run.
     """
-    if gpu_arch() and arch in (None, gpu_arch()):
+    if _on_gpu(arch):
         return _run_on_gpu(build(factory, **args), inputs)
-    from .emulation import emulate
-
-    arch = arch or FALLBACK_ARCH
-    result = emulate(factory, *inputs, arch=arch, **args)
-    problems = [str(fault) for fault in result.faults]
-    problems += [f"{name}: {count} elements never written" for name, count in result.unwritten.items() if count]
-    return Run(f"emulated {arch}", result.outputs, tuple(problems))
+    return _emulated(lower_factory(factory, arch or FALLBACK_ARCH, args), inputs)
 
 
 def run_random(factory: Callable, *, arch: str | None = None, **args: object) -> Run:
-    """`run` on normally distributed inputs (integers: 0 to 99). Raises ScopeError when a size is dynamic."""
-    program = build(factory, **args)
-    inputs = []
-    for index, param in enumerate(program.func.params):
-        if index in program.out_idx:
-            continue
-        buffer = program.func.buffer_map.get(param)
-        if buffer is None or not all(isinstance(size, tvm.tirx.IntImm) for size in buffer.shape):
-            raise ScopeError(f"{program.name}: --run needs every size; give {param.name.removesuffix('_handle')}'s as integers")
-        shape, dtype = [int(size) for size in buffer.shape], getattr(torch, str(buffer.dtype))
-        if dtype.is_floating_point:
-            inputs.append(torch.randn(shape).to(dtype))
-        else:
-            inputs.append(torch.randint(0, 2 if dtype == torch.bool else 100, shape).to(dtype))
-    return run(factory, inputs, arch=arch, **args)
+    """`run` on normally distributed inputs (integers: 0 to 99). Tensors that the kernel only stores to are outputs, whether
+    the factory says so with `out_idx` or not. Raises ScopeError when a size is dynamic."""
+    lowered = lower_factory(factory, arch or gpu_arch() or FALLBACK_ARCH, args)
+    program = lowered.program
+    if not program.out_idx:
+        program = replace(program, out_idx=_only_stored(lowered))
+    inputs = [_random(program, param) for index, param in enumerate(program.func.params) if index not in program.out_idx]
+    if _on_gpu(arch):
+        return _run_on_gpu(program, inputs)
+    return _emulated(replace(lowered, program=program), inputs)
+
+
+def _on_gpu(arch: str | None) -> bool:
+    return gpu_arch() is not None and arch in (None, gpu_arch())
+
+
+def _emulated(lowered: Lowered, inputs: Sequence[torch.Tensor]) -> Run:
+    from .emulation import run_lowered
+
+    result = run_lowered(lowered, *inputs)
+    problems = [str(fault) for fault in result.faults]
+    problems += [f"{name}: {count} elements never written" for name, count in result.unwritten.items() if count]
+    return Run(f"emulated {lowered.arch}", result.outputs, tuple(problems))
+
+
+def _only_stored(lowered: Lowered) -> tuple[int, ...]:
+    """Positions of the tensors that no kernel of the program loads."""
+    program = lowered.program
+    sites = [(kernel, site) for kernel in lowered.kernels for site in find_sites(kernel).sites]
+    loaded, stored = ({kernel.tensors.get(site.pointer) for kernel, site in sites if site.op == op} for op in ("load", "store"))
+    names = [program.func.buffer_map[param].name if param in program.func.buffer_map else "" for param in program.func.params]
+    return tuple(index for index, name in enumerate(names) if name in stored - loaded)
+
+
+def _random(program: Program, param: tvm.tirx.Var) -> torch.Tensor:
+    buffer = program.func.buffer_map.get(param)
+    name = param.name.removesuffix("_handle")
+    if buffer is None:
+        raise ScopeError(
+            f"{program.name}: --run makes random tensors, and {name} is a number; write a test with tilescope.emulate"
+        )
+    if not all(isinstance(size, tvm.tirx.IntImm) for size in buffer.shape):
+        raise ScopeError(f"{program.name}: --run needs every size as a number, and {name} has shape {list(buffer.shape)}")
+    shape, dtype = [int(size) for size in buffer.shape], getattr(torch, str(buffer.dtype), None)
+    if dtype is None:
+        raise NotEmulated(f"{program.name}: PyTorch has no dtype for {name}, {buffer.dtype}")
+    if dtype.is_floating_point:
+        return torch.randn(shape).to(dtype)
+    return torch.randint(0, 2 if dtype == torch.bool else 100, shape).to(dtype)
 
 
 def _run_on_gpu(program: Program, inputs: Sequence[torch.Tensor]) -> Run:

@@ -14,10 +14,13 @@ def load_factories(spec: str) -> list[Callable]:
 
     Raises ScopeError when the file is missing, does not import, or has no such factory.
     """
-    path, _, name = spec.partition(":")
+    path, name = (spec, "") if Path(spec).is_file() else spec.rpartition(":")[::2]
+    path, name = (path, name) if path else (name, "")
     file = Path(path)
     if not file.is_file():
         raise ScopeError(f"{path}: no such file")
+    if file.suffix != ".py":
+        raise ScopeError(f"{path}: not a Python file, its name does not end in .py")
     module = _import(file)
     if name:
         if not callable(factory := getattr(module, name, None)) and not is_factory(factory):

@@ -25,6 +25,9 @@ def pip_cuda_home() -> Path | None:
 
 def gpu_arch() -> str | None:
     """Architecture of the current CUDA device ("sm_90a" on an H200), or None without one."""
+    # Without a driver there is nothing to ask PyTorch, whose import takes seconds.
+    if not any(Path(device).exists() for device in ("/dev/nvidiactl", "/dev/dxg")):
+        return None
     import torch
 
     if not torch.cuda.is_available():

@@ -1,5 +1,7 @@
 """Widths and sectors, against values worked out by hand and against a plain count of every block."""
 
+import time
+
 import pytest
 import tilelang
 import tilelang.language as T
@@ -152,7 +154,7 @@ def test_asynchronous_and_bulk_copies():
     loads = [a for a in ampere.accesses if a.op == "load"]
     assert sum(a.requests for a in loads) == 8 * 8 * 4 and all(sectors(a) == (16, 16, 16) for a in loads)
     hopper = inspect(main, sass=False, arch="sm_90a")
-    assert not [a for a in hopper.accesses if a.op == "load"] and any("tma_load on X" in note for note in hopper.notes)
+    assert not [a for a in hopper.accesses if a.op == "load"] and any("tma_load" in note for note in hopper.notes)
 
 
 @pytest.mark.parametrize(
@@ -196,7 +198,7 @@ def test_blocks_counted_together_equal_blocks_counted_one_by_one(monkeypatch, n,
                 Y[k] = X[k]
 
     together = inspect(main, sass=False, arch="sm_90a").accesses
-    monkeypatch.setattr(module._Counter, "alike", lambda self, ranges: False)
+    monkeypatch.setattr(module._Counter, "period", lambda self, axis: None)
     assert inspect(main, sass=False, arch="sm_90a").accesses == together
     # and the elements are all there: a request of `lanes` lanes, summed, is n
     assert all(a.requests for a in together)
@@ -225,6 +227,117 @@ def test_loops_of_different_lengths():
 
     store = only(strided, "store", arch="sm_90a")
     assert store.requests == 10 * 2 and store.sectors == 4 * store.requests
+
+
+def test_a_loop_that_starts_at_the_thread():
+    """Each thread takes every 128th element: 4000 of them are 31 rounds of four warps, and one of 32 lanes."""
+
+    @T.prim_func
+    def rounds(X: T.Tensor((4000,), "float32")):
+        with T.Kernel(1, threads=128):
+            tx = T.get_thread_binding()
+            for k in T.serial(T.ceildiv(4000 - tx, 128)):
+                X[tx + k * 128] = 0.0
+
+    store = only(rounds, "store", arch="sm_90a")
+    assert (store.requests, store.sectors, store.sectors_per_request) == (125, 500, 4)
+
+
+def test_a_load_under_a_condition_does_not_hide_the_one_without():
+    @T.macro
+    def body(X, Y, bx, tx):
+        Y[bx * THREADS + tx] = T.if_then_else(tx < 4, X[bx * THREADS + tx], T.float32(0)) + X[bx * THREADS + tx]
+
+    load = only(elementwise(body), "load", arch="sm_90a")
+    assert not load.guarded and sectors(load) == (4, 4, 4)
+
+
+def test_a_cast_to_a_narrow_type_wraps():
+    @T.macro
+    def body(X, Y, bx, tx):
+        Y[bx * THREADS + tx] = X[T.cast(T.cast(tx * 16, "uint8"), "int32")]
+
+    # tx * 16 mod 256: 16 addresses, 64 bytes apart, each twice in a warp.
+    assert sectors(only(elementwise(body), "load", arch="sm_90a")) == (4, 16, 4)
+
+
+def test_a_select_reads_one_side():
+    @T.macro
+    def body(X, Y, bx, tx):
+        Y[bx * THREADS + tx] = T.Select(tx % 32 < 8, X[tx % 32], X[tx % 32 + 100])
+
+    report = inspect(elementwise(body), sass=False, arch="sm_90a")
+    loads = [a for a in report.accesses if a.op == "load"]
+    assert [(a.guarded, a.sectors_per_request) for a in loads] == [(True, 1), (True, 4)]  # bytes 0 to 31; 432 to 527
+
+
+def test_rows_of_a_grid_of_unknown_size_stand_for_their_kind():
+    """Rows of 1001 floats start at every multiple of 4 bytes in turn; row 0 alone would look aligned."""
+
+    def rows(m):
+        @T.prim_func
+        def main(X: T.Tensor((m, 1001), "float32"), Y: T.Tensor((m, 1001), "float32")):
+            with T.Kernel(m, threads=128) as bx:
+                tx = T.get_thread_binding()
+                Y[bx, tx] = X[bx, tx]
+
+        return inspect(main, sass=False, arch="sm_90a")
+
+    known, unknown = rows(64), rows(T.dynamic("m"))
+    assert known.strided and unknown.strided
+    assert unknown.accesses[0].sectors_per_request == known.accesses[0].sectors_per_request == 4.88
+
+
+def test_a_condition_on_data_leaves_the_width_and_says_so():
+    @T.prim_func
+    def masked(X: T.Tensor((64,), "float32"), M: T.Tensor((64,), "int32"), Y: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=64):
+            tx = T.get_thread_binding()
+            if M[tx] > 0:
+                Y[tx] = X[tx]
+
+    report = inspect(masked, sass=False, arch="sm_90a")
+    load = next(a for a in report.accesses if a.buffer == "X")
+    assert sectors(load) == (4, 4, 4) and load.requests is None
+    assert "which lanes run depends on data: it reads M" in load.unknown
+
+
+def test_a_grid_that_cannot_be_launched_is_named():
+    """2^31 - 1 elements in blocks of 256, counted with T.ceildiv in int32."""
+
+    @T.prim_func
+    def overflows(X: T.Tensor((2**31 - 1,), "uint8")):
+        with T.Kernel(T.ceildiv(2**31 - 1, 256), threads=256) as bx:
+            for i in T.Parallel(256):
+                X[bx * 256 + i] = T.uint8(0)
+
+    access = inspect(overflows, sass=False, arch="sm_90a").accesses[0]
+    assert access.requests is None and "cannot be launched" in access.unknown
+
+
+def test_elements_of_less_than_a_byte_are_named():
+    @T.prim_func
+    def fp4(X: T.Tensor((1024,), "float4_e2m1fn"), Y: T.Tensor((1024,), "float4_e2m1fn")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(1024):
+                Y[i] = X[i]
+
+    report = inspect(fp4, sass=False, arch="sm_100a")
+    assert not report.accesses and any("elements of 4 bits" in note for note in report.notes)
+
+
+def test_large_grids_take_no_longer():
+    """A million rows of 257 elements: the pattern repeats after 16 of them."""
+
+    @T.prim_func
+    def rows(X: T.Tensor((1 << 20, 257), "bfloat16")):
+        with T.Kernel(1 << 20, threads=128) as bx:
+            for i in T.Parallel(257):
+                X[bx, i] = T.bfloat16(0)
+
+    start = time.perf_counter()
+    report = inspect(rows, sass=False, arch="sm_90a")
+    assert sum(a.requests for a in report.accesses) == (1 << 20) * 9 and time.perf_counter() - start < 3
 
 
 def test_views_carry_the_name_of_the_tensor():

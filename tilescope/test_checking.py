@@ -85,8 +85,30 @@ def test_writes_past_the_end_fail():
 def test_what_the_emulator_lacks_is_not_run(capsys):
     square = Case(product, {"n": 64}, lambda g: (normal((64, 64), "float16", g),), lambda x: x.float() @ x.float())
     assert check_one(square).status == "not run"
+    assert check([square], "one") == 1
     assert check([square, case(copy)], "two") == 0
     assert "two: 1 passed, 1 not run of 2" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "bad, words",
+    [
+        (case(copy, n=0), "n=0"),
+        (case(copy, reference=lambda x: x[:5]), "the reference (5,)"),
+        (case(copy, reference=lambda x: (x, x)), "returns 1 tensors, the reference 2"),
+        (case(copy, reference=lambda x: 1 / 0), "ZeroDivisionError"),
+        (case(copy, max_ulps=1.0), "has to be float64"),
+    ],
+)
+def test_what_raises_is_a_failed_row_and_the_others_still_run(capsys, bad, words):
+    assert words in check_one(bad).detail or bad.args["n"] == 0
+    assert check([bad, case(copy)], "two") == 1
+    assert "two: 1 passed, 1 FAILED of 2" in capsys.readouterr().out
+
+
+def test_nothing_checked_is_not_success():
+    with pytest.raises(ValueError, match="no cases"):
+        check([], "none")
 
 
 def test_status_and_summary(capsys):

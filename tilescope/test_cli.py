@@ -125,6 +125,90 @@ def test_run_reports_what_was_never_written(capsys, file):
     assert status == 1 and "104 elements never written" in out
 
 
+NOISY = """
+print("loading")
+import tilelang
+import tilelang.language as T
+
+
+@T.prim_func
+def in_place(X: T.Tensor((1000,), "float32"), Y: T.Tensor((1000,), "float32")):
+    with T.Kernel(7, threads=128) as bx:
+        for i in T.Parallel(128):
+            Y[bx * 128 + i] = X[bx * 128 + i]
+
+
+def leaves(n):
+    raise SystemExit(3)
+
+
+def broken(n):
+    @T.prim_func
+    def main(X: T.Tensor((n,), "float32")):
+        with T.Kernel(1, threads=128):
+            X[0] = nothing  # noqa: F821
+
+    return main
+
+
+@tilelang.jit
+def eager(A, B):
+    N = T.const("N")
+    A: T.Tensor[[N], "float32"]
+    B: T.Tensor[[N], "float32"]
+    with T.Kernel(1, threads=128):
+        for i in T.Parallel(128):
+            B[i] = A[i]
+"""
+
+
+@pytest.fixture
+def noisy(tmp_path):
+    path = tmp_path / "noisy kernels.py"
+    path.write_text(NOISY)
+    return str(path)
+
+
+def test_what_a_file_prints_is_no_part_of_the_report(capsys, noisy):
+    status, out, err = run(capsys, f"{noisy}:in_place", "--no-sass", "--format", "json")
+    assert status == 0 and json.loads(out)[0]["kernel"] == "in_place" and "loading" in err
+
+
+def test_a_kernel_without_out_idx_is_run_with_its_outputs_fresh(capsys, noisy):
+    status, out, _ = run(capsys, f"{noisy}:in_place", "--run")
+    assert status == 1 and "Y: 104 elements never written" in out
+
+
+@pytest.mark.parametrize(
+    "name, words",
+    [
+        ("leaves", "leaves(n=5): SystemExit"),
+        ("broken", "broken(n=5): NameError: name 'nothing' is not defined"),
+    ],
+)
+def test_a_factory_that_fails_is_one_line(capsys, noisy, name, words):
+    status, out, err = run(capsys, f"{noisy}:{name}", "--arg", "n=5")
+    lines = [line for line in err.splitlines() if line != "loading"]
+    assert status == 2 and out == "" and len(lines) == 1 and words in lines[0]
+
+
+def test_eager_kernels_are_refused_with_the_way_out(capsys, noisy):
+    status, _, err = run(capsys, f"{noisy}:eager")
+    assert status == 2 and "eager style" in err and "returns a PrimFunc" in err
+
+
+def test_of_several_factories_one_that_fails_does_not_hide_the_others(capsys, file):
+    status, out, err = run(capsys, file, "--arg", "n=1024", "--no-sass", "--format", "json")
+    assert status == 2 and {r["kernel"] for r in json.loads(out)} == {"copy", "wrong"}
+    assert "refused does not lower" in err
+
+
+def test_sizes_may_be_powers(capsys, file):
+    for text in ("n=2**12", "n=2^12", "n=4096"):
+        status, out, _ = run(capsys, f"{file}:copy", "--arg", text, "--no-sass", "--format", "json")
+        assert status == 0 and json.loads(out)[0]["args"]["n"] == 4096
+
+
 @pytest.mark.parametrize(
     "arguments, words",
     [
@@ -136,6 +220,8 @@ def test_run_reports_what_was_never_written(capsys, file):
         (["{file}:absent"], "has no factory 'absent'; it has: copy, refused, wrong"),
         (["{file}:refused", "--arg", "n=130"], "refused does not lower for sm_90a"),
         (["{file}:copy", "--arg", "n=dynamic", "--run"], "--run needs every size"),
+        (["{file}:copy", "--arg", "n=64", "--run", "--format", "json"], "does not go with --format"),
+        ([__file__.replace(".py", ".txt")], "no such file"),
     ],
 )
 def test_usage_errors_are_one_clear_line(capsys, file, arguments, words):

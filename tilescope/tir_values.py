@@ -70,7 +70,7 @@ def evaluate(expr: object, env: Env) -> np.ndarray:
     if isinstance(expr, tirx.Not):
         return np.logical_not(evaluate(expr.a, env))
     if isinstance(expr, tirx.Cast) and str(expr.dtype).startswith(("int", "uint", "bool")):
-        return evaluate(expr.value, env)
+        return _wrapped(evaluate(expr.value, env), str(expr.dtype))
     if isinstance(expr, tirx.Select):
         return np.where(evaluate(expr.condition, env), evaluate(expr.true_value, env), evaluate(expr.false_value, env))
     if isinstance(expr, tirx.BufferLoad):
@@ -85,6 +85,15 @@ def evaluate(expr: object, env: Env) -> np.ndarray:
             return ufunc(evaluate(expr.args[0], env), evaluate(expr.args[1], env))
         raise Unknown(f"depends on the call {name}")
     raise Unknown(f"depends on {type(expr).__name__} {expr}")
+
+
+def _wrapped(values: np.ndarray, dtype: str) -> np.ndarray:
+    """What a cast to an integer type leaves of `values`: the low bits."""
+    bits = int("".join(filter(str.isdigit, dtype)) or 1)
+    if bits >= 64 or dtype == "bool":
+        return values
+    low = 0 if dtype.startswith("uint") else -(1 << (bits - 1))
+    return (values - low) % (1 << bits) + low
 
 
 def variables(expr: object, env: Env) -> set[tirx.Var]:

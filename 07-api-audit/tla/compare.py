@@ -266,9 +266,7 @@ def diff_text(changes, old, new):
             module = c.module
             rows.append(module.lstrip("#"))
         shown = "  " + c.name if c.name else c.module
-        arrow = (
-            f" -> {c.what}" if c.kind == "gone" and c.what and c.what != "module" else f"  {c.what}" if c.what else ""
-        )
+        arrow = f" -> {c.what}" if c.kind == "gone" and c.what and c.what != "module" else f"  {c.what}" if c.what else ""
         rows.append(f"{MARKS[c.kind]} {shown}{arrow}")
     total = ", ".join(f"{counts[kind]} {kind}" for kind in ("gone", "changed", "new"))
     return "\n".join([*rows, f"{old} to {new}: {total}"]) + "\n"

@@ -38,9 +38,7 @@ def load(file):
         if key not in KEYS:
             raise BadConfig(f"{file}: [{TABLE}] has no setting {key}; there are {', '.join(KEYS)}")
         if not isinstance(value, KEYS[key]) or (KEYS[key] is list and not all(isinstance(v, str) for v in value)):
-            raise BadConfig(
-                f"{file}: {key} in [{TABLE}] must be a {'list of strings' if KEYS[key] is list else 'string'}"
-            )
+            raise BadConfig(f"{file}: {key} in [{TABLE}] must be a {'list of strings' if KEYS[key] is list else 'string'}")
     return table
 
 

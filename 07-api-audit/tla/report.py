@@ -14,9 +14,7 @@ LEVELS = {"error": "error", "warning": "warning", "note": "note"}
 def summary(result, release):
     by = {severity: sum(f.severity == severity for f in result.findings) for severity in LEVELS}
     counts = ", ".join(f"{n} {severity}{'s' * (n != 1)}" for severity, n in by.items() if n) or "no findings"
-    files = (
-        f"{result.files} file{'s' * (result.files != 1)}, {result.parsed} mention{'s' * (result.parsed == 1)} tilelang"
-    )
+    files = f"{result.files} file{'s' * (result.files != 1)}, {result.parsed} mention{'s' * (result.parsed == 1)} tilelang"
     return f"TileLang {release}: {files}: {counts}"
 
 

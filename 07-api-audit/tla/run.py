@@ -162,9 +162,7 @@ def is_stored(about, stored):
     """`T.x = ...` anywhere in the set makes T.x known; `sys.modules["a.b"] = ...` makes a.b and what is in it."""
     module, name = about
     whole = f"{module}.{name}" if name else module
-    return about in stored or any(
-        not inner and (whole == outer or whole.startswith(outer + ".")) for outer, inner in stored
-    )
+    return about in stored or any(not inner and (whole == outer or whole.startswith(outer + ".")) for outer, inner in stored)
 
 
 def wanted(code, select, ignore):
@@ -176,8 +174,7 @@ def wanted(code, select, ignore):
 def broken(source):
     """TLA000. A fence or a cell is often a fragment: that is a warning; a file is an error."""
     return [
-        Finding(source.path, b.line, b.col, "TLA000", "error" if b.whole else "warning", "", b.reason)
-        for b in source.broken
+        Finding(source.path, b.line, b.col, "TLA000", "error" if b.whole else "warning", "", b.reason) for b in source.broken
     ]
 
 

@@ -228,9 +228,9 @@ class Place(NamedTuple):
 
 EXISTING = frozenset(["found", "tail", "member", "module"])
 OPAQUE = Place("opaque", "", "", -1, None)
-ENUM_BUILT_INS = frozenset(
-    ["name", "value", "mro", "names", "values", "bit_length", "conjugate", "real", "imag"]
-) | frozenset(name for name in dir(str) if not name.startswith("_"))
+ENUM_BUILT_INS = frozenset(["name", "value", "mro", "names", "values", "bit_length", "conjugate", "real", "imag"]) | frozenset(
+    name for name in dir(str) if not name.startswith("_")
+)
 
 
 def is_private(name):
