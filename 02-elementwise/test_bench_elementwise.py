@@ -124,11 +124,10 @@ def test_tuning_measures_the_whole_grid_and_its_ceiling():
         assert len({candidate.name for candidate in work.candidates}) == len(roles)
 
 
-def test_the_example_form_is_near_the_reference_and_not_it():
-    """Dividing by the scale rounds otherwise than multiplying by its inverse: some codes differ, none by two steps."""
+def test_the_example_form_is_near_the_reference():
+    """Dividing by the scale rounds otherwise than multiplying by its inverse: a code may differ by a step, none by two."""
     (x,) = fp8_rows(24, 384, "float32")(torch.Generator().manual_seed(1))
     x = x[7:]  # past the rows with NaN and inf
     result = run(peers.per_token_cast_to_fp8_divided, [x], M=x.shape[0], N=x.shape[1])
     assert result.ok, result
     assert verifying.fp8_codes(kernels.per_token_cast_to_fp8_reference, 1)([x], result.outputs) is None
-    assert verifying.fp8_codes(kernels.per_token_cast_to_fp8_reference, 0)([x], result.outputs) is not None

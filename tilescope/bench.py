@@ -207,9 +207,12 @@ def new_row(work: Work, candidate: Candidate) -> Row:
     return row | {"args": dict(candidate.args), "status": "not run", "why": "interrupted", "rounds_ms": [], **numbers}
 
 
-def run_work(work: Work, rows: list[Row], meter: Meter, save: Callable[[], None] = lambda: None) -> None:
+def run_work(
+    work: Work, rows: list[Row], meter: Meter, save: Callable[[], None] = lambda: None, patience: float = float("inf")
+) -> None:
     """Verify and measure every candidate of `work` into its row, in place; `save` is called after each pass.
 
+    patience: when to be content with the rounds that there are, if one in either order is among them.
     Raises ContextLost when a kernel has taken the CUDA context with it, and KeyboardInterrupt; rows keep what they have.
     """
     if meter.over:
@@ -228,14 +231,12 @@ def run_work(work: Work, rows: list[Row], meter: Meter, save: Callable[[], None]
                 _measure(work, rows[index], call, meter)
         save()
         for turn in range(1, work.rounds):
-            if meter.over:
+            if meter.over or (turn > 1 and meter.clock() >= patience):
                 break
             for index in sorted(calls, reverse=turn % 2 == 1):
                 if rows[index]["status"] == "measured":
                     _measure(work, rows[index], calls[index], meter)
             save()
-    except KeyboardInterrupt:
-        raise
     except ContextLost:
         raise
     except Exception as error:  # the inputs do not fit, say
@@ -313,9 +314,11 @@ def run_works(
     with Progress(*columns, console=console, auto_refresh=False, transient=True) as progress:
         task = progress.add_task("bench", total=len(works))
         try:
-            for work, of_work in zip(works, rows, strict=True):
+            for index, (work, of_work) in enumerate(zip(works, rows, strict=True)):
                 progress.update(task, description=work.label, refresh=True)
-                run_work(work, of_work, meter, save)
+                # A budget that is too small costs rounds everywhere, not the last works. Small works leave time to others.
+                share = (meter.deadline - meter.clock()) / (len(works) - index)
+                run_work(work, of_work, meter, save, meter.clock() + share)
                 if torch.cuda.is_available():
                     torch.cuda.empty_cache()
                 console.print(summary_line(work, of_work), markup=False, highlight=False, soft_wrap=True)
@@ -378,6 +381,7 @@ def bench_main(name: str, make_works: Works, make_tuning: Works, argv: Sequence[
     parser.add_argument("--budget", type=float, default=float("inf"), metavar="SECONDS", help="start no new row after that")
     parser.add_argument("--only", default="", metavar="TEXT", help="works whose group, op, dtype and size contain TEXT")
     parser.add_argument("--rounds", type=int, default=None, help=f"of each candidate; {ROUNDS}, fewer where said, by default")
+    parser.add_argument("--timer", choices=("cupti", "event"), default=None, help="instead of what works best")
     parser.add_argument("--out", type=Path, default=None, help="folder instead of results/")
     options = parser.parse_args(argv)
     start = time.monotonic()
@@ -395,7 +399,7 @@ def bench_main(name: str, make_works: Works, make_tuning: Works, argv: Sequence[
     root = options.out or (ROOT / "build" / "results" if options.quick else records.RESULTS)
     compile_together([spec for work in works for candidate in work.candidates for spec in candidate.specs])
     console.print(f"kernels compiled after {time.monotonic() - start:.0f} s")
-    backend, why = timing.pick_backend(_probe())
+    backend, why = (options.timer, "asked for") if options.timer else timing.pick_backend(_probe())
     console.print(f"timer: {backend} ({why})", markup=False)
     document = {
         "schema": records.SCHEMA,

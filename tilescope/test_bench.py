@@ -165,6 +165,19 @@ def test_the_budget_starts_nothing_new_and_names_itself():
     assert rows[0]["why"] == "budget" and not records.problems(document(rows))
 
 
+def test_a_small_budget_costs_rounds_before_it_costs_works(tmp_path):
+    now = [0.0]
+
+    def round_ms(call):
+        now[0] += 1.0
+        return 1.0
+
+    works = [bench.replace(make_work(add_one(), rounds=20), size=str(index)) for index in range(10)]
+    saved = run_all(works, tmp_path, round_ms=round_ms, deadline=40.0, clock=lambda: now[0])
+    rounds = [len(row["rounds_ms"]) for row in saved["rows"]]
+    assert min(rounds) >= 2 and max(rounds) < 20 and saved["complete"]
+
+
 # -- the end of a run -------------------------------------------------------------------------------------------------------
 def run_all(works, tmp_path, **meter):
     meter = Meter(**{"round_ms": lambda call: 2.0, "per_call_us": lambda call: 9.0, "synchronize": lambda: None} | meter)
@@ -245,6 +258,13 @@ def test_cupti_is_used_where_it_agrees_with_events(monkeypatch, cupti, backend):
 
     monkeypatch.setattr("tilelang.profiler.do_bench", do_bench)
     assert timing.pick_backend(lambda: None)[0] == backend
+
+
+def test_a_cupti_that_takes_long_is_not_used(monkeypatch):
+    now = iter([0.0, 5.0])
+    monkeypatch.setattr(timing.time, "perf_counter", lambda: next(now))
+    monkeypatch.setattr("tilelang.profiler.do_bench", lambda call, **how: 1.0)
+    assert timing.pick_backend(lambda: None)[0] == "event"
 
 
 def test_do_bench_still_takes_what_it_is_given():

@@ -7,6 +7,7 @@ import torch
 
 WARMUP_MS, ROUND_MS = 2.0, 10.0  # of one round; a candidate is measured in several rounds
 CALLS_MS = 10.0  # how long `per_call_us` calls
+SLOW_S = 0.6  # a round of CUPTI that takes longer costs more than it tells
 AGREE = (0.8, 1.1)  # CUPTI over events on a long kernel: outside of this, CUPTI counts something else
 
 
@@ -19,11 +20,15 @@ def pick_backend(call: Callable[[], object]) -> tuple[str, str]:
 
     events = do_bench(call, warmup=5, rep=30, backend="event", return_mode="median")
     try:
+        do_bench(call, warmup=5, rep=30, backend="cupti")  # the first starts the profiler, for seconds
+        start = time.perf_counter()
         cupti = do_bench(call, warmup=5, rep=30, backend="cupti")
+        seconds = time.perf_counter() - start
     except Exception as error:  # whatever the profiler says: events always work
         return "event", f"CUPTI: {type(error).__name__}: {error}"
-    both = f"CUPTI {cupti:.4f} ms, events {events:.4f} ms for one call"
-    return ("cupti" if AGREE[0] * events <= cupti <= AGREE[1] * events else "event"), both
+    agree = AGREE[0] * events <= cupti <= AGREE[1] * events
+    why = f"CUPTI {cupti:.4f} ms, events {events:.4f} ms for one call; a round of CUPTI takes {seconds:.2f} s"
+    return ("cupti" if agree and seconds < SLOW_S else "event"), why
 
 
 def round_ms(call: Callable[[], object], backend: str) -> float:
