@@ -11,7 +11,7 @@ import torch
 
 from tilescope import bench, records
 from tilescope.bench import Meter, new_row, run_work
-from tilescope.program import factory_name
+from tilescope.program import build, factory_name
 
 QUICK = bench_activations.works(quick=True)
 
@@ -96,6 +96,13 @@ def test_quick_is_the_same_with_other_sizes():
 
     assert shape(QUICK) == shape(bench_activations.works())
     assert max(work.elements for work in QUICK) < 1 << 17
+
+
+@pytest.mark.parametrize("make", [bench_activations.works, bench_activations.tuning])
+def test_every_kernel_can_be_built_at_full_size(make):
+    """Sizes that TileLang or a factory refuses are found here and not on the GPU."""
+    for factory, args in (spec for work in make() for candidate in work.candidates for spec in candidate.specs):
+        assert build(factory, **args).func is not None
 
 
 def test_bytes_are_those_of_the_tensors(no_gpu):

@@ -11,7 +11,7 @@ from elementwise_cases import fp8_rows
 
 from tilescope import bench, records, verifying
 from tilescope.bench import Meter, new_row, run_work
-from tilescope.program import factory_name
+from tilescope.program import build, factory_name
 from tilescope.running import run
 
 QUICK = bench_elementwise.works(quick=True)
@@ -91,6 +91,13 @@ def test_quick_is_the_same_with_other_sizes():
 
     assert shape(QUICK) == shape(bench_elementwise.works())
     assert max(work.elements for work in QUICK) < 1 << 17
+
+
+@pytest.mark.parametrize("make", [bench_elementwise.works, bench_elementwise.tuning])
+def test_every_kernel_can_be_built_at_full_size(make):
+    """Sizes that TileLang or a factory refuses are found here and not on the GPU."""
+    for factory, args in (spec for work in make() for candidate in work.candidates for spec in candidate.specs):
+        assert build(factory, **args).func is not None
 
 
 def test_bytes_are_counted_once():
