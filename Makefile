@@ -9,6 +9,8 @@ HOST_PYTHON ?= python3
 VENV := .venv
 TORCH_CPU := https://download.pytorch.org/whl/cpu
 
+BENCHES := 02-elementwise/bench_elementwise.py 01-activations/bench_activations.py
+
 ifdef PY
 PYTHON := PYTHONPATH="$(CURDIR)$${PYTHONPATH:+:$$PYTHONPATH}" $(PY)
 READY :=
@@ -17,7 +19,7 @@ PYTHON := $(VENV)/bin/python
 READY := $(VENV)/.ready
 endif
 
-.PHONY: run test inspect tables lint check audit vendor clean help
+.PHONY: run test inspect tables bench tune sectors results lint check audit vendor clean help
 .DEFAULT_GOAL := run
 
 run: $(READY) ## every kernel against PyTorch (on the GPU, or emulated), then its memory accesses
@@ -37,6 +39,18 @@ inspect: $(READY) ## each kernel's CUDA, the SASS that touches memory, and the t
 tables: $(READY) ## write the tables of the READMEs anew
 	$(PYTHON) 01-activations/inspect_activations.py --write
 	$(PYTHON) 02-elementwise/inspect_elementwise.py --write
+
+bench: $(READY) ## bandwidth against ceiling and peers, into results/; needs a GPU. BENCH=--quick, BENCH='--budget 120'
+	@status=0; for script in $(BENCHES); do $(PYTHON) $$script $(BENCH) || status=1; done; exit $$status
+
+tune: $(READY) ## the same for threads and elements a thread
+	@status=0; for script in $(BENCHES); do $(PYTHON) $$script --tune $(BENCH) || status=1; done; exit $$status
+
+sectors: $(READY) ## predicted requests and sectors against the GPU's counters, into results/; needs a GPU and ncu
+	$(PYTHON) -m tilescope.sectors
+
+results: $(READY) ## write the tables and plots of what was measured, from results/
+	$(PYTHON) -m tilescope.results
 
 lint: $(READY) ## ruff
 	$(PYTHON) -m ruff check .

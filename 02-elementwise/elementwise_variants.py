@@ -257,7 +257,7 @@ def per_token_cast_to_fp8_contiguous(M, N, groups_per_block=32, threads=256, dty
     dtype = _check_fp8(M, N, threads, dtype)
     check_size("groups_per_block", groups_per_block, dynamic=False)
     if M * N >= 2**31:
-        raise ValueError(f"M * N = {M * N} passes 2^31 elements, more than T.view counts; per_token_cast_to_fp8 takes them")
+        raise ValueError(f"M * N = {M * N} passes 2^31 elements, whose indices are not int32; per_token_cast_to_fp8 takes them")
     groups = M * N // GROUP
     # Left alone, the widest store wins: 16 codes a thread, and so loads of 16 bytes that lie 32 or 64 bytes apart.
     width = T.int32(16 // item_bytes(dtype))
@@ -265,9 +265,10 @@ def per_token_cast_to_fp8_contiguous(M, N, groups_per_block=32, threads=256, dty
     @T.prim_func
     def main(X: T.Tensor((M, N), dtype), Y: T.Tensor((M, N), "float8_e4m3fn"), S: T.Tensor((M, N // GROUP), "float32")):
         with T.Kernel(blocks_for(groups, groups_per_block), threads=threads) as bx:
-            X_groups = T.view(X, (groups, GROUP))
-            Y_groups = T.view(Y, (groups, GROUP))
-            S_groups = T.view(S, (groups,))
+            # What T.view(X, (groups, GROUP)) gives, which refuses a tensor of 2^31 bits: it counts them in int32.
+            X_groups = T.Tensor((groups, GROUP), dtype, X.data)
+            Y_groups = T.Tensor((groups, GROUP), "float8_e4m3fn", Y.data)
+            S_groups = T.Tensor((groups,), "float32", S.data)
             x = T.alloc_fragment((groups_per_block, GROUP), dtype)
             amax = T.alloc_fragment((groups_per_block,), dtype)
             floored = T.alloc_fragment((groups_per_block,), "float32")

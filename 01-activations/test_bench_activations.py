@@ -1,0 +1,130 @@
+"""What is measured here and how it is verified, without a GPU: PyTorch's references stand in for the compiled rungs."""
+
+import sys
+
+import bench_activations
+import functional
+import gelu_variants as gelu
+import pytest
+import relu_variants as relu
+import torch
+
+from tilescope import bench, records
+from tilescope.bench import Meter, new_row, run_work
+from tilescope.program import build, factory_name
+
+QUICK = bench_activations.works(quick=True)
+
+
+def reference(name):
+    if "relu" in name:
+        return relu.relu_reference
+    exact = gelu.gelu_erf_reference if "erf" in name else gelu.gelu_tanh_reference
+    return lambda x: exact(x).to(x.dtype)
+
+
+def stand_in(factory, args):
+    return reference(factory_name(factory))
+
+
+@pytest.fixture
+def no_gpu(monkeypatch):
+    """On the CPU, with references for rungs, without Triton, and eager code for torch.compile."""
+    monkeypatch.setattr(bench, "DEVICE", "cpu")
+    monkeypatch.setattr(bench, "compile_rung", stand_in)
+    monkeypatch.setattr(bench, "has_triton", lambda: True)
+    monkeypatch.setattr(torch, "compile", lambda call, **how: call)
+    monkeypatch.setattr(functional, "DEVICE", "cpu")
+    monkeypatch.setattr(functional, "_launch", lambda key, memory: reference(key[0])(memory))
+    for missing in ("triton", "activation_triton"):
+        monkeypatch.setitem(sys.modules, missing, None)
+
+
+def measured(work):
+    rows = [new_row(work, candidate) for candidate in work.candidates]
+    run_work(work, rows, Meter(lambda call: 1.0, lambda call: 1.0, synchronize=lambda: None))
+    return rows
+
+
+@pytest.mark.parametrize("work", QUICK, ids=lambda work: f"{work.group}: {work.label}")
+def test_every_candidate_passes_its_check_or_says_why_it_did_not_run(work, no_gpu):
+    for row in measured(work):
+        if row["name"] == "Triton":
+            assert row["status"] == "not run" and "ModuleNotFoundError" in row["why"]
+        else:
+            assert row["status"] == "measured", (row["name"], row["why"])
+
+
+@pytest.mark.parametrize("work", [w for w in QUICK if w.group == "large"], ids=lambda work: work.label)
+def test_a_rung_that_is_wrong_is_refused(work, no_gpu, monkeypatch):
+    def wrong(factory, args):
+        def call(x):
+            y = stand_in(factory, args)(x)
+            y[-1] = y[-1] * 1.05 + 0.01
+            return y
+
+        return call
+
+    monkeypatch.setattr(bench, "compile_rung", wrong)
+    rungs = [row for row in measured(work) if row["role"] == "rung"]
+    assert rungs and {row["status"] for row in rungs} == {"wrong"}
+
+
+def test_one_gelu_is_not_taken_for_the_other_in_float32(no_gpu, monkeypatch):
+    monkeypatch.setattr(bench, "compile_rung", lambda factory, args: reference("gelu_tanh"))
+    work = next(work for work in QUICK if work.op == "gelu_erf" and work.group == "large")
+    assert {row["status"] for row in measured(work) if row["role"] == "rung"} == {"wrong"}
+
+
+def test_the_works_of_the_book_are_all_there():
+    keys = {(work.group, work.op, work.dtype, work.size) for work in bench_activations.works()}
+    assert {("large", "gelu_tanh", dtype, "2^28") for dtype in gelu.FLOATS} <= keys
+    assert {("large", "gelu_erf", "float32", size) for size in ("2^28", "4096 x 393216")} <= keys
+    assert {("large", "relu", dtype, "2^28") for dtype in ("float32", "bfloat16")} <= keys
+    assert {("call", "gelu_tanh", "bfloat16", size) for size in ("2^12", "2^28")} <= keys
+    assert {("sweep", "gelu_tanh", "bfloat16", f"2^{power}") for power in range(10, 29, 2)} <= keys
+    assert ("misaligned", "gelu_tanh", "bfloat16", "2^28") in keys
+    assert ("ragged", "gelu_tanh", "bfloat16", "2^29 + 3") in keys
+    names = {candidate.name for work in bench_activations.works() for candidate in work.candidates}
+    assert {"PyTorch", "torch.compile", "Triton", "functional.gelu", "functional.relu"} <= names
+    assert {"cuda_gelu_tanh_packed128", "cuda_gelu_erf_f32x4x2", "cuda_relu_f32x4", "cuda_gelu_f32x4"} <= names
+
+
+def test_quick_is_the_same_with_other_sizes():
+    def shape(works):
+        return {(w.group, w.op, w.dtype, tuple(c.name for c in w.candidates)) for w in works}
+
+    assert shape(QUICK) == shape(bench_activations.works())
+    assert max(work.elements for work in QUICK) < 1 << 17
+
+
+@pytest.mark.parametrize("make", [bench_activations.works, bench_activations.tuning])
+def test_every_kernel_can_be_built_at_full_size(make):
+    """Sizes that TileLang or a factory refuses are found here and not on the GPU."""
+    for factory, args in (spec for work in make() for candidate in work.candidates for spec in candidate.specs):
+        assert build(factory, **args).func is not None
+
+
+def test_bytes_are_those_of_the_tensors(no_gpu):
+    assert bench_activations.unary_bytes(10, "float32") == 80 and bench_activations.unary_bytes(10, "bfloat16") == 40
+    for work in QUICK:
+        (x,) = work.inputs()
+        assert work.elements == x.numel() and work.bytes == 2 * x.numel() * x.element_size()
+
+
+def test_the_views_that_start_late_do(no_gpu):
+    for work in QUICK:
+        (x,) = work.inputs()
+        assert (x.storage_offset() == 1) == (work.group == "misaligned")
+
+
+def test_rows_keep_to_the_schema(no_gpu):
+    rows = [row for work in QUICK for row in measured(work)]
+    whole = {"schema": 1, "bench": "x", "stamp": dict.fromkeys(records.STAMP, "x"), "timer": {}, "device": {}, "complete": True}
+    assert records.problems({**whole, "rows": rows}) == []
+
+
+def test_tuning_measures_the_whole_grid_and_its_ceiling():
+    for work in bench_activations.tuning():
+        roles = [candidate.role for candidate in work.candidates]
+        assert roles.count("rung") == 12 and roles.count("ceiling") == 1 and len(roles) == 13

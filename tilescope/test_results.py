@@ -1,0 +1,153 @@
+"""Tables and plots from recordings: fresh in the book, right for made-up numbers, and possible without any."""
+
+import copy
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from tilescope import plots, records, results, sectors
+from tilescope.stamp import ROOT
+
+STAMP = dict.fromkeys(records.STAMP, "x")
+
+
+def row(name, role, ms, group="large", op="add", dtype="float32", size="2^28", elements=1 << 28, **more):
+    base = {"group": group, "op": op, "dtype": dtype, "size": size, "elements": elements, "bytes": 12 * elements}
+    base |= {"name": name, "role": role, "args": {"n": elements, "dtype": dtype}, "status": "measured", "why": None}
+    base |= {"rounds_ms": [ms, ms], "ceiling": None, "ratio": None, "call_us": None}
+    records.summarise(base)
+    return base | more
+
+
+def recording(root, rows, gpu="NVIDIA Test", bench="elementwise"):
+    for key in {records.work_key(r) for r in rows}:
+        records.compare(r for r in rows if records.work_key(r) == key)
+    device = {"multiprocessors": 132, "clock_mhz": 1980, "l2_bytes": 1}
+    document = {"schema": 1, "bench": bench, "stamp": {**STAMP, "gpu": gpu}, "timer": {"backend": "cupti", "why": ""}}
+    document |= {"device": device, "complete": True, "rows": rows}
+    assert records.problems(document) == []
+    records.save(document, bench, root)
+
+
+def some_rows():
+    absent = row("Triton", "peer", 1.0, status="not run", why="ModuleNotFoundError: No module named 'triton'")
+    absent |= dict.fromkeys(("ms", "p10_ms", "p90_ms", "tb_per_s")) | {"rounds_ms": []}
+    rows = [row("torch.add, out=", "ceiling", 0.8), row("add_flat", "rung", 1.0), absent]
+    for size, elements, ms in (("2^29", 1 << 29, 1.6), ("2^29 + 3", (1 << 29) + 3, 1.632)):
+        rows += [row("add_tail_split", "rung", ms, "ragged", size=size, elements=elements)]
+    for power in (10, 12):
+        rows += [row("PyTorch", "peer", 0.002, "sweep", size=f"2^{power}", elements=1 << power, call_us=6.5)]
+    return rows
+
+
+@pytest.mark.parametrize("bench", results.CHAPTERS)
+def test_the_chapter_says_what_results_say(bench):
+    readme = ROOT / results.CHAPTERS[bench] / "README.md"
+    assert readme.exists() and "<!-- measured:" in readme.read_text(), f"{readme} has no place for the measurements"
+    assert results.stale(bench) == []
+
+
+def test_a_changed_number_is_stale(tmp_path):
+    book, root = tmp_path / "book", tmp_path / "results"
+    chapter = book / results.CHAPTERS["elementwise"]
+    chapter.mkdir(parents=True)
+    recording(root, some_rows())
+    made = results.blocks("elementwise", root)
+    (chapter / "README.md").write_text("\n".join(f"<!-- {name}: written by x -->\n<!-- /{name} -->" for name in made))
+    assert set(results.stale("elementwise", root, book)) >= set(made) - {"tuning"}
+    results.write("elementwise", root, book)
+    assert results.stale("elementwise", root, book) == []
+    rows = some_rows()
+    rows[1] = row("add_flat", "rung", 1.1)
+    recording(root, rows)
+    assert set(results.stale("elementwise", root, book)) == {"bandwidth-add", "nvidia-test-add.svg"}
+    (chapter / "plots" / "nvidia-gone-add.svg").write_text("<svg/>")
+    assert "nvidia-gone-add.svg" in results.stale("elementwise", root, book)
+    results.write("elementwise", root, book)
+    assert results.stale("elementwise", root, book) == []
+
+
+def test_the_tables_say_what_was_measured(tmp_path):
+    recording(tmp_path, some_rows())
+    made = {name: block.markdown() for name, block in results.blocks("elementwise", tmp_path).items()}
+    tb = 12 * 2**28 / 1e-3 / 1e12
+    assert f"| `add_flat` | rung | 0.800 ({tb:.2f} TB/s ± 0.0 %) |" in made["bandwidth-add"]
+    assert "| Triton | peer | not run |" in made["bandwidth-add"]
+    assert "- Triton: not run: ModuleNotFoundError: No module named 'triton'" in made["bandwidth-add"]
+    assert "+2.0 %" in made["ragged-cost"] and "n = 2^29 + 3" in made["ragged-cost"]
+    assert "6.5 µs, kernel 2.0 µs" in made["calls"]
+    assert made["tuning"] == results.NOTHING and made["bandwidth-scale_cast"] == results.NOTHING
+    assert "NVIDIA Test" in made["measured"]
+
+
+def test_a_second_gpu_adds_its_tables(tmp_path):
+    recording(tmp_path, some_rows())
+    recording(tmp_path, some_rows(), "NVIDIA Other")
+    text = results.blocks("elementwise", tmp_path)["bandwidth-add"].markdown()
+    assert "NVIDIA Other:\n" in text and "NVIDIA Test:\n" in text
+    assert set(results.charts("elementwise", tmp_path)) == {
+        f"nvidia-{gpu}-{name}.svg" for gpu in ("test", "other") for name in ("add", "sweep")
+    }
+
+
+def test_without_results_there_is_something_to_say(tmp_path):
+    for bench in results.CHAPTERS:
+        assert {block.markdown() for block in results.blocks(bench, tmp_path).values()} == {results.NOTHING}
+        assert results.charts(bench, tmp_path) == {}
+
+
+def test_the_tuning_table_names_the_best_point():
+    points = [row(f"add_tail_split, threads={t}", "rung", ms, "tuning") for t, ms in ((128, 1.005), (256, 1.0), (512, 1.2))]
+    text = results.tuning_block({"rows": [row("copy", "ceiling", 1.0, "tuning"), *points]})
+    assert "| threads=256: " in text
+    assert "threads=256; threads=128 |" in text and "| threads=512: " in text
+
+
+def test_the_sectors_table_counts_and_explains():
+    base = dict.fromkeys(sectors.KEYS) | {"chapter": "02-elementwise", "kernel": "add_flat", "args": {"n": 1}, "bytes": 1000}
+    rows = [
+        base | {"status": "equal", "registers": 12, "dram_read_bytes": 600, "dram_write_bytes": 300},
+        base | {"status": "different", "why": "load_sectors: predicted 1, counted 2", "bytes": 10},
+    ]
+    text = results.sectors_block({"rows": rows}, "02-elementwise")
+    assert "| `add_flat` | 1 of 2 | 12 | 0.900 of 0 MB |" in text and "predicted 1, counted 2" in text
+    assert results.sectors_block({"rows": rows}, "01-activations") == ""
+
+
+# -- plots --------------------------------------------------------------------------------------------------------------------
+def test_the_roofline_joins_bandwidth_and_counted_instructions(tmp_path):
+    recording(tmp_path, some_rows())
+    counted = dict.fromkeys(sectors.KEYS) | {"kernel": "add_flat", "args": {"n": 1 << 20, "dtype": "float32"}, "bytes": 1200}
+    ragged = counted | {"args": {"n": (1 << 20) - 3, "dtype": "float32"}, "warp_instructions": 999}
+    document = records.load("elementwise", tmp_path)["nvidia-test"]
+    (point,) = results.roof_points(document["rows"], [ragged, counted | {"warp_instructions": 60}])
+    assert point.x == 0.05 and point.y == pytest.approx(0.05 * 12 * 2**28 / 1e-3)
+    chart = results.roof_chart("title", [point], document)
+    assert "add_flat float32" in chart and chart == results.roof_chart("title", [point], document)
+    unknown = copy.deepcopy(document)
+    unknown["device"]["clock_mhz"] = None
+    ET.fromstring(results.roof_chart("title", [point], unknown))
+
+
+def test_plots_are_well_formed_transparent_and_stay_inside(tmp_path):
+    recording(tmp_path, some_rows())
+    for text in results.charts("elementwise", tmp_path).values():
+        root = ET.fromstring(text)
+        assert "prefers-color-scheme:dark" in text and "background" not in text
+        width, height = float(root.get("width")), float(root.get("height"))
+        for element in root.iter("{http://www.w3.org/2000/svg}rect"):
+            assert 0 <= float(element.get("x")) and float(element.get("x")) + float(element.get("width")) <= width
+            assert 0 <= float(element.get("y")) and float(element.get("y")) + float(element.get("height")) <= height
+
+
+def test_a_bar_is_as_long_as_its_value():
+    half, whole = plots.Bar("half", "rung", 2.0, 1.9, 2.1, "2"), plots.Bar("whole", "peer", 4.0, 4.0, 4.0, "4 < 5 & more")
+    root = ET.fromstring(plots.bars("title", [("group", [half, whole], 4.0)], "TB/s"))
+    widths = [float(r.get("width")) for r in root.iter("{http://www.w3.org/2000/svg}rect") if float(r.get("x")) >= 200]
+    assert len(widths) == 2 and widths[1] == pytest.approx(2 * widths[0], abs=0.2)
+
+
+@pytest.mark.parametrize("most", [0.003, 0.7, 1.0, 4.36, 9.9, 4321.0])
+def test_axis_marks_reach_the_largest_value_and_are_few(most):
+    ticks = plots._ticks(most)
+    assert ticks[-1] >= most * (1 - 1e-9) and 3 <= len(ticks) <= 11
