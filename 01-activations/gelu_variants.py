@@ -180,7 +180,7 @@ def gelu_erf_thread_vec(n, threads=256, num_per_thread=8, dtype="float32"):
 
 @checked
 @tilelang.jit(out_idx=[-1])
-def gelu_erf_register_vec(n, threads=128, num_per_thread=None, dtype="float32"):
+def gelu_erf_register_vec(n, threads=128, num_per_thread=8, dtype="float32"):
     """Exact GELU through register fragments. For any n, as gelu_tanh_register_vec."""
     return register_vec(gelu_erf, n, threads, num_per_thread, dtype)
 

@@ -119,7 +119,7 @@ def add_register_vec(n, threads=256, num_per_thread=8, dtype="float32"):
 
 @checked
 @tilelang.jit(out_idx=[-1])
-def add_tail_split(n, threads=256, num_per_thread=8, dtype="float32"):
+def add_tail_split(n, threads=128, num_per_thread=8, dtype="float32"):
     """C = A + B for any n: whole tiles without a bounds check, one guarded tile at the end.
 
     A, B, C: (n,) of `dtype` (float32, float16, bfloat16); any n > 0, static or T.dynamic("n"). A dynamic n counts in
@@ -155,7 +155,7 @@ def scale_cast_reference(x: torch.Tensor, scale: float, out_dtype: torch.dtype) 
 
 @checked
 @tilelang.jit(out_idx=[-1])
-def scale_cast(n, scale=2.0, threads=256, num_per_thread=8, in_dtype="float32", out_dtype="float16"):
+def scale_cast(n, scale=2.0, threads=128, num_per_thread=8, in_dtype="float32", out_dtype="float16"):
     """Y = cast(X * scale), computed in float32 and rounded once to nearest even; overflow gives inf, as in PyTorch.
 
     X: (n,) of `in_dtype`, Y: (n,) of `out_dtype` (each float32, float16 or bfloat16); any n > 0, static or

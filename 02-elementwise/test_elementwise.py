@@ -94,8 +94,8 @@ def test_add_tail_split_keeps_its_width_for_any_n(n, dtype, arch):
 def test_the_tail_is_one_block():
     report = inspect(kernels.add_tail_split, n=N - 3, dtype="bfloat16", arch="sm_90a", sass=False)
     whole, tail = ([a for a in report.accesses if a.guarded is g] for g in (False, True))
-    assert all(a.requests == 511 * 8 and a.sectors == 511 * 8 * 16 for a in whole)
-    assert all(a.requests == 64 and a.sectors == 128 for a in tail)  # 2045 elements of 2 bytes: 127.8 sectors
+    assert all(a.requests == 1023 * 4 and a.sectors == 1023 * 4 * 16 for a in whole)
+    assert all(a.requests == 32 and a.sectors == 64 for a in tail)  # 1021 elements of 2 bytes: 63.8 sectors
 
 
 def test_sizes_beyond_32_bits_index_with_64():
@@ -108,7 +108,7 @@ def test_sizes_beyond_32_bits_index_with_64():
 @pytest.mark.parametrize("factory", [kernels.add_flat, kernels.add_thread_vec, kernels.add_tail_split, kernels.scale_cast])
 def test_around_2_to_the_31_elements(factory):
     """T.ceildiv(n, 256) is computed in int32, and negative from 2^31 - 255 on; the end of the last tile is one too many."""
-    tile = 256 if factory is kernels.add_flat else 2048
+    tile = inspect(factory, n=1 << 20, arch="sm_90a", sass=False).block[0] * (1 if factory is kernels.add_flat else 8)
     for n in (2**31 - 2 * tile + 1, 2**31 - tile, 2**31, 2**31 + 1):
         report = inspect(factory, n=n, arch="sm_90a", sass=False)
         assert report.grid[0] == -(-n // tile) and all(a.requests for a in report.accesses)
@@ -170,7 +170,7 @@ def test_the_bound_of_add_tail_split_cannot_overflow():
 
     assert "((((int)blockIdx.x) * 2048) + 2048) <= n" in inspect(usual, arch="sm_90a", sass=False).source
     ours = render.cuda(inspect(kernels.add_tail_split, n=T.dynamic("n"), arch="sm_90a", sass=False))
-    assert "if (((int)blockIdx.x) < (n >> 11))" in ours and "< (n - (((int)blockIdx.x) * 2048))" in ours
+    assert "if (((int)blockIdx.x) < (n >> 10))" in ours and "< (n - (((int)blockIdx.x) * 1024))" in ours
 
 
 def test_an_assumption_keeps_the_width_of_a_dynamic_n():
