@@ -26,7 +26,7 @@ DTYPES = {getattr(torch, dtype): dtype for dtype in FLOATS}
 
 RUNGS = {"relu": relu_register_vec, "gelu_tanh": gelu_tanh_fast, "gelu_erf": gelu_erf_register_vec}
 # In 16 bits erff keeps memory waiting, and the polynomial is the more accurate of the two besides (the chapter's tables).
-RUNGS_16_BIT = {**RUNGS, "gelu_erf": gelu_erf_as7126}
+RUNGS |= {("gelu_erf", dtype): gelu_erf_as7126 for dtype in ("float16", "bfloat16")}
 FORMULAS = {"relu": lambda x: keep_nan(x, "float32"), "gelu_tanh": gelu_sigmoid, "gelu_erf": gelu_erf}
 
 
@@ -122,8 +122,7 @@ def _rung(key: Specialisation) -> tuple[Callable, dict[str, Any]]:
     """The factory and its arguments."""
     op, dtype, misaligned, wide = key
     args = {"n": T.dynamic("n", "int64" if wide else "int32"), "dtype": dtype}
-    rungs = RUNGS if dtype == "float32" else RUNGS_16_BIT
-    return (any_alignment, {"op": op, **args}) if misaligned else (rungs[op], args)
+    return (any_alignment, {"op": op, **args}) if misaligned else (RUNGS.get((op, dtype), RUNGS[op]), args)
 
 
 @tilelang.jit(out_idx=[-1])  # not @checked: there is no alignment to check, and the rest is checked above

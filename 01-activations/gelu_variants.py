@@ -19,10 +19,11 @@ import tilelang.language as T
 import torch
 
 from tilescope import checked
-from tilescope.arguments import blocks_for, check_dtype, check_last_tile, check_size, check_threads, vector_elements
+from tilescope.arguments import blocks_for, check_dtype, check_last_tile, check_size, check_threads, item_bytes, vector_elements
 
 FLOATS = ("float32", "float16", "bfloat16")
 BETA = math.sqrt(2 / math.pi)
+RESIDENT_THREADS = 2048  # of a multiprocessor, on sm_80, sm_90 and sm_100
 KAPPA = 0.044715  # Hendrycks and Gimpel, arXiv:1606.08415
 
 
@@ -106,10 +107,14 @@ def register_vec(formula, n, threads, num_per_thread, dtype):
     num_per_thread = vector_elements(dtype) if num_per_thread is None else num_per_thread
     dtype = _check(n, threads, num_per_thread, dtype)
     tile = threads * num_per_thread
+    small = num_per_thread * item_bytes(dtype) <= 32  # more would not fit 32 registers either
 
     @T.prim_func
     def main(X: T.Tensor((n,), dtype), Y: T.Tensor((n,), dtype)):
         with T.Kernel(blocks_for(n, tile), threads=threads) as bx:
+            if small:
+                # At most 32 registers: with the 34 that a dynamic n came to, a quarter of the threads would not fit.
+                T.annotate_min_blocks_per_sm(RESIDENT_THREADS // threads)
             if bx < n // tile:
                 x = T.alloc_fragment((tile,), dtype)
                 y = T.alloc_fragment((tile,), dtype)

@@ -103,6 +103,19 @@ def test_the_matrix_of_operations(dtype):
     assert strided == (narrow - {"T.Select(x > 0, x, 0)"} if dtype == "float32" else set())
 
 
+@pytest.mark.parametrize("factory", FINAL)
+@pytest.mark.parametrize("dtype", gelu.FLOATS)
+@pytest.mark.parametrize("n", [N - 3, "dynamic"])
+def test_a_ragged_n_costs_neither_registers_nor_requests(factory, dtype, n):
+    """32 registers let a multiprocessor hold its 2048 threads; and each store of the text is one instruction."""
+    n = T.dynamic("n") if n == "dynamic" else n
+    report = inspect(factory, n=n, dtype=dtype, arch="sm_90a")
+    assert report.sass.registers <= 32 and report.sass.spill_bytes == 0
+    per_thread = 8 if BYTES[dtype] == 2 or factory is gelu.gelu_erf_register_vec else 4
+    stores = {name: count for name, count in report.sass.memory_counts().items() if name.startswith("STG")}
+    assert sum(stores.values()) == per_thread + per_thread * BYTES[dtype] // 16
+
+
 def test_sizes_beyond_32_bits_index_with_64():
     for n in (2**31 + 2**20, T.dynamic("n", "int64")):
         assert "int64_t" in render.cuda(inspect(gelu.gelu_tanh_fast, n=n, dtype="bfloat16", sass=False))
