@@ -8,6 +8,7 @@ and the result gets its shape and strides. One kernel a dtype, with n known at l
 """
 
 from collections.abc import Callable
+from functools import cache
 from threading import Lock
 from typing import Any
 
@@ -99,8 +100,16 @@ _compiling = Lock()
 
 def _launch(key: Specialisation, memory: torch.Tensor) -> torch.Tensor:
     """The op on memory (n,), as a new tensor (n,). The one function that needs a GPU."""
+    capability = _capability(memory.device)
+    if memory.device.index == torch.cuda.current_device():  # the usual case; switching devices costs microseconds
+        return _kernel(key, capability)(memory)
     with torch.cuda.device(memory.device):
-        return _kernel(key, torch.cuda.get_device_capability(memory.device))(memory)
+        return _kernel(key, capability)(memory)
+
+
+@cache
+def _capability(device: torch.device) -> tuple[int, int]:
+    return torch.cuda.get_device_capability(device)
 
 
 def _specialisation(op: str, memory: torch.Tensor) -> Specialisation:

@@ -29,6 +29,8 @@ def arguments(report: KernelReport) -> str:
 
 def access_summary(report: KernelReport) -> str:
     """One phrase for accesses that are alike: "2 loads 16 B 16/16; 1 store 16 B 16/16; guarded: 2 loads 2 B 2/2"."""
+    if report.hand_written:
+        return "hand-written CUDA: see the SASS"
     parts = []
     for guarded in (False, True):
         alike = Counter(

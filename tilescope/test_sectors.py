@@ -94,13 +94,13 @@ def test_every_rung_is_counted_whole_and_ragged():
 
 
 def test_a_prediction_sums_the_accesses():
-    case = next(case for _, case in sectors.load_cases() if case.name == "add_tail_split" and case.args["n"] % 2048)
+    case = next(case for _, case in sectors.load_cases() if case.name == "add_tail_split" and case.args["n"] % 1024)
     n = case.args["n"]
     found = sectors.predict(case, "sm_90a")
-    # 511 whole tiles of 128-bit accesses, and a last tile of 2045 scalar ones in 64 requests: two loads, one store.
-    tiles, rest = n // 2048, n % 2048
-    requests = tiles * 2048 // (32 * 4) + -(-rest // 32)
-    touched = tiles * 2048 // 8 + -(-rest // 8)
+    # 1023 whole tiles of 128-bit accesses, and a last tile of 1021 scalar ones in 32 requests: two loads, one store.
+    tiles, rest = n // 1024, n % 1024
+    requests = tiles * 1024 // (32 * 4) + -(-rest // 32)
+    touched = tiles * 1024 // 8 + -(-rest // 8)
     assert found == {
         "load_requests": 2 * requests,
         "load_sectors": 2 * touched,
