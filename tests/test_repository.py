@@ -71,3 +71,11 @@ def test_every_test_named_in_a_readme_exists():
         tests = "".join(path.read_text() for path in file.parent.glob("test_*.py"))
         for name in re.findall(r"`(test_\w+?)(?:_?\.\.\.)?`", file.read_text()):
             assert f"def {name}" in tests, f"{file}: {name}"
+
+
+@pytest.mark.parametrize("chapter", ["01-activations", "02-elementwise"])
+def test_chapters_say_how_many_names_of_tilelang_they_use(chapter):
+    command = [sys.executable, "07-api-audit/api_audit.py", "--names", chapter]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    count = re.search(r"(\d+) distinct names of T", listed)[1]
+    assert f"uses {count} distinct names of `T`" in (ROOT / chapter / "README.md").read_text()
