@@ -25,6 +25,7 @@ import torch
 import torch.nn.functional as F
 
 from tilescope import inspect_many
+from tilescope.arguments import FLOATS
 from tilescope.comparing import ulps
 from tilescope.program import build, factory_name
 from tilescope.report import KernelReport
@@ -59,7 +60,7 @@ class Form:
 
 def _gelu(name: str, function: str, factory: Callable | None, host: str) -> Form:
     reference = {"tanh": gelu.gelu_tanh_reference, "none": gelu.gelu_erf_reference}[function]
-    return Form(name, function, reference, factory, {}, gelu.FLOATS, host)
+    return Form(name, function, reference, factory, {}, FLOATS, host)
 
 
 GELUS = (

@@ -9,6 +9,7 @@ import relu_variants as relu
 import tilelang.language as T
 
 from tilescope import Case
+from tilescope.arguments import FLOATS
 from tilescope.inputs import normal, special
 
 TILE = 256 * 8
@@ -25,7 +26,7 @@ def vector(n, dtype, make=normal):
 
 
 def relu_cases():
-    for dtype in relu.FLOATS:
+    for dtype in FLOATS:
         for factory in (relu.relu_flat, relu.relu_thread_vec, relu.relu_select, relu.relu_register_vec):
             keeps_nan = factory in (relu.relu_select, relu.relu_register_vec)
             reference = relu.relu_reference if keeps_nan else relu.relu_max_reference
@@ -77,7 +78,7 @@ def gelu_case(formula, n, dtype, size=None, make=normal):
 
 def gelu_cases():
     for formula in FORMULAS:
-        for dtype in gelu.FLOATS:
+        for dtype in FLOATS:
             yield gelu_case(formula, RAGGED, dtype)
             if formula[0] in ANY_N:
                 yield gelu_case(formula, RAGGED, dtype, T.dynamic("n"))

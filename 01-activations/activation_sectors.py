@@ -10,6 +10,7 @@ import gelu_variants as gelu
 import relu_variants as relu
 from bench_activations import GELU_ERF, GELU_TANH, RELU, unary_bytes
 
+from tilescope.arguments import FLOATS
 from tilescope.sectors import Case
 
 N = 1 << 20
@@ -22,7 +23,7 @@ BASELINES = {
 
 def cases() -> Iterator[Case]:
     rungs = [factory for op in (RELU, GELU_TANH, GELU_ERF) for factory in op.rungs]
-    for dtype in gelu.FLOATS:
+    for dtype in FLOATS:
         for n in (N, N - 3):
             for factory in rungs:
                 yield Case(factory, {"n": n, "dtype": dtype}, unary_bytes(n, dtype))

@@ -15,10 +15,10 @@ from typing import Any
 import tilelang
 import tilelang.language as T
 import torch
-from gelu_variants import FLOATS, gelu_erf, gelu_erf_as7126, gelu_erf_register_vec, gelu_sigmoid, gelu_tanh_fast
+from gelu_variants import gelu_erf, gelu_erf_as7126, gelu_erf_register_vec, gelu_sigmoid, gelu_tanh_fast
 from relu_variants import keep_nan, relu_register_vec
 
-from tilescope.arguments import blocks_for, check_dtype, check_size, check_threads, is_dynamic
+from tilescope.arguments import FLOATS, blocks_for, check_dtype, check_size, check_threads, is_dynamic
 
 DEVICE = "cuda"
 ALIGNMENT = 32  # bytes: the widest access on any architecture; PyTorch's allocations are aligned to more

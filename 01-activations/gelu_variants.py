@@ -19,9 +19,8 @@ import tilelang.language as T
 import torch
 
 from tilescope import checked
-from tilescope.arguments import blocks_for, check_dtype, check_last_tile, check_size, check_threads, item_bytes, vector_elements
+from tilescope.arguments import blocks_for, check_elementwise, check_size, item_bytes, vector_elements
 
-FLOATS = ("float32", "float16", "bfloat16")
 BETA = math.sqrt(2 / math.pi)
 RESIDENT_THREADS = 2048  # of a multiprocessor, on sm_80, sm_90 and sm_100
 KAPPA = 0.044715  # Hendrycks and Gimpel, arXiv:1606.08415
@@ -76,7 +75,7 @@ def gelu_as7126(x):
 # -- the rungs ----------------------------------------------------------------------------------------------------------
 def flat(formula, n, threads, dtype):
     """Y = formula(X), one element a thread."""
-    dtype = _check(n, threads, 1, dtype)
+    dtype = check_elementwise(n, threads, 1, dtype)
 
     @T.prim_func
     def main(X: T.Tensor((n,), dtype), Y: T.Tensor((n,), dtype)):
@@ -89,7 +88,7 @@ def flat(formula, n, threads, dtype):
 
 def thread_vec(formula, n, threads, num_per_thread, dtype):
     """Y = formula(X), straight from tensor to tensor; the loaded value has a name in the loop."""
-    dtype = _check(n, threads, num_per_thread, dtype)
+    dtype = check_elementwise(n, threads, num_per_thread, dtype)
     tile = threads * num_per_thread
 
     @T.prim_func
@@ -105,7 +104,7 @@ def thread_vec(formula, n, threads, num_per_thread, dtype):
 def register_vec(formula, n, threads, num_per_thread, dtype):
     """Y = formula(X) through register fragments; the last tile, if it is not whole, with a bounds check an element."""
     num_per_thread = vector_elements(dtype) if num_per_thread is None else num_per_thread
-    dtype = _check(n, threads, num_per_thread, dtype)
+    dtype = check_elementwise(n, threads, num_per_thread, dtype)
     tile = threads * num_per_thread
     small = num_per_thread * item_bytes(dtype) <= 32  # more would not fit 32 registers either
 
@@ -198,7 +197,7 @@ def gelu_erf_grid_stride(n, threads=256, num_per_thread=8, max_blocks=2112, dtyp
     X, Y: (n,) of `dtype`; any n > 0, static or T.dynamic("n"). max_blocks: 16 for each of the 132 multiprocessors of an
     H100 or H200. Raises ValueError on a bad n, threads, num_per_thread, max_blocks or dtype.
     """
-    dtype = _check(n, threads, num_per_thread, dtype)
+    dtype = check_elementwise(n, threads, num_per_thread, dtype)
     check_size("max_blocks", max_blocks, dynamic=False)
     tile = threads * num_per_thread
 
@@ -227,14 +226,6 @@ def gelu_erf_grid_stride(n, threads=256, num_per_thread=8, max_blocks=2112, dtyp
 def gelu_erf_as7126(n, threads=128, num_per_thread=None, dtype="float32"):
     """Exact GELU with erf from a polynomial, to 0.75e-7 |x|. For any n, as gelu_tanh_register_vec."""
     return register_vec(gelu_as7126, n, threads, num_per_thread, dtype)
-
-
-def _check(n, threads, num_per_thread, dtype) -> str:
-    check_size("n", n)
-    check_threads(threads)
-    check_size("num_per_thread", num_per_thread, dynamic=False)
-    check_last_tile(n, threads * num_per_thread)
-    return check_dtype("dtype", dtype, FLOATS)
 
 
 if __name__ == "__main__":

@@ -13,9 +13,7 @@ import tilelang.language as T
 import torch
 
 from tilescope import checked
-from tilescope.arguments import blocks_for, check_dtype, check_last_tile, check_size, check_threads, vector_elements
-
-FLOATS = ("float32", "float16", "bfloat16")
+from tilescope.arguments import blocks_for, check_elementwise, vector_elements
 
 
 def relu_reference(x: torch.Tensor) -> torch.Tensor:
@@ -36,7 +34,7 @@ def relu_flat(n, threads=256, dtype="float32"):
     X, Y: (n,) of `dtype` (float32, float16, bfloat16); any n > 0, static or T.dynamic("n").
     Raises ValueError on a bad n, threads or dtype. After relu_f32 of LeetCUDA.
     """
-    dtype = _check(n, threads, 1, dtype)
+    dtype = check_elementwise(n, threads, 1, dtype)
 
     @T.prim_func
     def main(X: T.Tensor((n,), dtype), Y: T.Tensor((n,), dtype)):
@@ -55,7 +53,7 @@ def relu_thread_vec(n, threads=256, num_per_thread=8, dtype="float32"):
     X, Y: (n,) of `dtype`; any n > 0, static or T.dynamic("n"); vectorised when n is whole tiles.
     Raises ValueError on a bad n, threads, num_per_thread or dtype. After relu_f32x4 of LeetCUDA.
     """
-    dtype = _check(n, threads, num_per_thread, dtype)
+    dtype = check_elementwise(n, threads, num_per_thread, dtype)
     tile = threads * num_per_thread
 
     @T.prim_func
@@ -76,7 +74,7 @@ def relu_select(n, threads=256, num_per_thread=8, dtype="float32"):
     X, Y: (n,) of `dtype`; any n > 0, static or T.dynamic("n").
     Raises ValueError on a bad n, threads, num_per_thread or dtype.
     """
-    dtype = _check(n, threads, num_per_thread, dtype)
+    dtype = check_elementwise(n, threads, num_per_thread, dtype)
     tile = threads * num_per_thread
 
     @T.prim_func
@@ -98,7 +96,7 @@ def relu_register_vec(n, threads=128, num_per_thread=None, dtype="float32"):
     num_per_thread: None for one 128-bit access. Raises ValueError on a bad n, threads, num_per_thread or dtype.
     """
     num_per_thread = vector_elements(dtype) if num_per_thread is None else num_per_thread
-    dtype = _check(n, threads, num_per_thread, dtype)
+    dtype = check_elementwise(n, threads, num_per_thread, dtype)
     tile = threads * num_per_thread
 
     @T.prim_func
@@ -122,14 +120,6 @@ def keep_nan(x, dtype):
     """x <= 0 ? 0 : x, chosen in float32: between 16-bit values nvcc branches, and the lanes of one store go in two."""
     x = T.cast(x, "float32")
     return T.cast(T.if_then_else(x <= T.float32(0), T.float32(0), x), dtype)
-
-
-def _check(n, threads, num_per_thread, dtype) -> str:
-    check_size("n", n)
-    check_threads(threads)
-    check_size("num_per_thread", num_per_thread, dynamic=False)
-    check_last_tile(n, threads * num_per_thread)
-    return check_dtype("dtype", dtype, FLOATS)
 
 
 if __name__ == "__main__":

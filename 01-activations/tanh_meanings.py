@@ -9,10 +9,9 @@ tanh_beside_exp   the same T.tanh in a kernel that also uses T.__exp, whose head
 import tilelang
 import tilelang.language as T
 import torch
-from gelu_variants import FLOATS
 
 from tilescope import checked
-from tilescope.arguments import check_dtype, check_multiple, check_size
+from tilescope.arguments import FLOATS, check_dtype, check_multiple, check_size
 
 TILE = 2048
 

@@ -18,6 +18,7 @@ import torch
 import torch.nn.functional as F
 
 from tilescope import inspect
+from tilescope.arguments import FLOATS
 from tilescope.comparing import differing, ulps
 from tilescope.running import run
 from tilescope.stamp import gpu_folder, stamp
@@ -174,7 +175,7 @@ def ends_of(dtype):
     return tuple(torch.tensor(values, dtype=torch.float64).to(kind) for values in zip(*pairs, strict=True))
 
 
-@pytest.mark.parametrize("dtype", gelu.FLOATS)
+@pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("form", KERNELS, ids=lambda form: form.name)
 def test_values_at_the_ends(form, dtype):
     x, want = ends_of(dtype)
@@ -186,7 +187,7 @@ def test_values_at_the_ends(form, dtype):
     assert not wrong
 
 
-@pytest.mark.parametrize("dtype", gelu.FLOATS)
+@pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("form", [TORCH_TANH, TORCH_ERF], ids=lambda form: form.name)
 def test_values_at_the_ends_are_pytorchs(form, dtype):
     """PyTorch asked one element at a time, so that its CPU kernels take their scalar path: see the traps below."""

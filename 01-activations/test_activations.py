@@ -10,6 +10,7 @@ import tilelang.language as T
 import torch
 
 from tilescope import Case, inspect, render, tables
+from tilescope.arguments import FLOATS
 from tilescope.checking import check_one
 from tilescope.inputs import special
 
@@ -34,7 +35,7 @@ def shapes(report, guarded=False):
 # -- generated code --------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("n", [N, N - 3, "dynamic"])
-@pytest.mark.parametrize("dtype", gelu.FLOATS)
+@pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("factory", FINAL)
 def test_final_rungs_are_wide_on_every_whole_tile(factory, dtype, n, arch):
     n = T.dynamic("n") if n == "dynamic" else n
@@ -46,7 +47,7 @@ def test_final_rungs_are_wide_on_every_whole_tile(factory, dtype, n, arch):
 
 
 @pytest.mark.parametrize("factory", [relu.relu_flat, gelu.gelu_tanh_flat])
-@pytest.mark.parametrize("dtype", gelu.FLOATS)
+@pytest.mark.parametrize("dtype", FLOATS)
 def test_one_element_a_thread_is_scalar_and_coalesced(factory, dtype):
     width = BYTES[dtype]
     report = inspect(factory, n=N, dtype=dtype, arch="sm_90a", sass=False)
@@ -104,7 +105,7 @@ def test_the_matrix_of_operations(dtype):
 
 
 @pytest.mark.parametrize("factory", FINAL)
-@pytest.mark.parametrize("dtype", gelu.FLOATS)
+@pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("n", [N - 3, "dynamic"])
 def test_a_ragged_n_costs_neither_registers_nor_requests(factory, dtype, n):
     """32 registers let a multiprocessor hold its 2048 threads; and each store of the text is one instruction."""
@@ -128,7 +129,7 @@ def test_values(case):
     assert outcome.status == "passed", outcome.detail
 
 
-@pytest.mark.parametrize("dtype", relu.FLOATS)
+@pytest.mark.parametrize("dtype", FLOATS)
 def test_relu_is_torchs_on_every_end_of_the_type(dtype):
     x = special(4096, dtype, torch.Generator().manual_seed(1))
     assert torch.equal(relu.relu_reference(x).nan_to_num(nan=-1.0), torch.relu(x).nan_to_num(nan=-1.0))
@@ -137,7 +138,7 @@ def test_relu_is_torchs_on_every_end_of_the_type(dtype):
     assert relu.relu_reference(torch.tensor([-0.0])).signbit().item() is False
 
 
-@pytest.mark.parametrize("dtype", relu.FLOATS)
+@pytest.mark.parametrize("dtype", FLOATS)
 def test_a_maximum_turns_nan_into_zero(dtype):
     x = torch.tensor([torch.nan, -torch.nan, 1.0, -1.0]).to(getattr(torch, dtype))
     want = torch.tensor([0.0, 0.0, 1.0, 0.0]).to(x.dtype)
@@ -164,7 +165,7 @@ def test_the_readme_says_what_the_tools_say(name):
 # -- on a GPU: the sizes that the chapter names ----------------------------------------------------------------------------
 @pytest.mark.gpu
 @pytest.mark.parametrize("n", [1, 31, 255, N, N + 3])
-@pytest.mark.parametrize("dtype", gelu.FLOATS)
+@pytest.mark.parametrize("dtype", FLOATS)
 def test_every_gelu_on_the_gpu(dtype, n):
     for formula in activation_cases.FORMULAS:
         for size in (None, T.dynamic("n")):
@@ -174,7 +175,7 @@ def test_every_gelu_on_the_gpu(dtype, n):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("n", [1, 31, 255, N, N + 3])
-@pytest.mark.parametrize("dtype", relu.FLOATS)
+@pytest.mark.parametrize("dtype", FLOATS)
 def test_every_relu_on_the_gpu(dtype, n):
     for factory in (relu.relu_flat, relu.relu_thread_vec, relu.relu_select, relu.relu_register_vec):
         keeps_nan = factory in (relu.relu_select, relu.relu_register_vec)

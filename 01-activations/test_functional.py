@@ -9,10 +9,11 @@ import tilelang.language as T
 import torch
 import torch.nn.functional as F
 from functional import gelu, relu
-from gelu_variants import FLOATS, gelu_erf_reference, gelu_tanh_reference
+from gelu_variants import gelu_erf_reference, gelu_tanh_reference
 from relu_variants import relu_reference
 
 from tilescope import emulate, inspect
+from tilescope.arguments import FLOATS
 from tilescope.comparing import differing
 from tilescope.inputs import special
 

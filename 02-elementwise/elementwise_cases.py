@@ -6,6 +6,7 @@ import tilelang.language as T
 import torch
 
 from tilescope import Case, check
+from tilescope.arguments import FLOATS
 from tilescope.inputs import normal, special
 
 TILE = 256 * 8
@@ -24,7 +25,7 @@ def pair(n, dtype, make=normal):
 
 
 def add_cases():
-    for dtype in kernels.FLOATS:
+    for dtype in FLOATS:
         for factory in (kernels.add_flat, kernels.add_thread_vec, kernels.add_tail_split):
             for n in (WHOLE, RAGGED, TINY):
                 yield Case(factory, {"n": n, "dtype": dtype}, pair(n, dtype), kernels.add_reference)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import elementwise_variants as kernels
 from bench_elementwise import add_bytes, fp8_bytes, scale_cast_bytes
 
+from tilescope.arguments import FLOATS
 from tilescope.sectors import Case
 
 N = 1 << 20
@@ -13,7 +14,7 @@ LARGE = 1 << 26  # beyond any L2, so that DRAM bytes can be held against the byt
 
 def cases() -> Iterator[Case]:
     any_n = (kernels.add_flat, kernels.add_thread_vec, kernels.add_tail_split)
-    for dtype in kernels.FLOATS:
+    for dtype in FLOATS:
         for n in (N, N - 3):
             for factory in (*any_n, kernels.add_register_vec) if n == N else any_n:
                 yield Case(factory, {"n": n, "dtype": dtype}, add_bytes(n, dtype))

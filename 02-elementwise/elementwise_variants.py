@@ -18,17 +18,17 @@ import torch
 
 from tilescope import checked
 from tilescope.arguments import (
+    FLOATS,
     MAX_GRID_Y,
     blocks_for,
     check_dtype,
-    check_last_tile,
+    check_elementwise,
     check_multiple,
     check_size,
     check_threads,
     item_bytes,
 )
 
-FLOATS = ("float32", "float16", "bfloat16")
 GROUP = 128  # neighbours along a row that share one fp8 scale, as DeepSeek-V3 quantises its activations
 FP8_MAX = 448.0  # largest finite float8_e4m3fn
 AMAX_FLOOR = 1e-4  # keeps the scale of an all-zero group above zero; the value of TileLang's own example
@@ -47,10 +47,7 @@ def add_flat(n, threads=256, dtype="float32"):
     A, B, C: (n,) of `dtype` (float32, float16, bfloat16); any n > 0, static or T.dynamic("n").
     Raises ValueError on a bad n, threads or dtype.
     """
-    check_size("n", n)
-    check_threads(threads)
-    check_last_tile(n, threads)
-    dtype = check_dtype("dtype", dtype, FLOATS)
+    dtype = check_elementwise(n, threads, 1, dtype)
 
     @T.prim_func
     def main(A: T.Tensor((n,), dtype), B: T.Tensor((n,), dtype), C: T.Tensor((n,), dtype)):
@@ -70,11 +67,7 @@ def add_thread_vec(n, threads=256, num_per_thread=8, dtype="float32"):
     right but slow: the accesses become scalar, each behind a bounds check, and strided. `add_tail_split` mends that.
     Raises ValueError on a bad n, threads, num_per_thread or dtype.
     """
-    check_size("n", n)
-    check_threads(threads)
-    check_size("num_per_thread", num_per_thread, dynamic=False)
-    check_last_tile(n, threads * num_per_thread)
-    dtype = check_dtype("dtype", dtype, FLOATS)
+    dtype = check_elementwise(n, threads, num_per_thread, dtype)
 
     @T.prim_func
     def main(A: T.Tensor((n,), dtype), B: T.Tensor((n,), dtype), C: T.Tensor((n,), dtype)):
@@ -95,10 +88,7 @@ def add_register_vec(n, threads=256, num_per_thread=8, dtype="float32"):
     Raises ValueError on another n, or a bad threads, num_per_thread or dtype.
     """
     check_size("n", n, dynamic=False)
-    check_threads(threads)
-    check_size("num_per_thread", num_per_thread, dynamic=False)
-    check_last_tile(n, threads * num_per_thread)
-    dtype = check_dtype("dtype", dtype, FLOATS)
+    dtype = check_elementwise(n, threads, num_per_thread, dtype)
     tile = threads * num_per_thread
     check_multiple("n", n, of=tile, instead="add_tail_split takes any n")
 
@@ -126,11 +116,7 @@ def add_tail_split(n, threads=128, num_per_thread=8, dtype="float32"):
     int32; for 2^31 elements and more make it T.dynamic("n", "int64").
     Raises ValueError on a bad n, threads, num_per_thread or dtype.
     """
-    check_size("n", n)
-    check_threads(threads)
-    check_size("num_per_thread", num_per_thread, dynamic=False)
-    check_last_tile(n, threads * num_per_thread)
-    dtype = check_dtype("dtype", dtype, FLOATS)
+    dtype = check_elementwise(n, threads, num_per_thread, dtype)
     tile = threads * num_per_thread
 
     @T.prim_func
@@ -162,11 +148,7 @@ def scale_cast(n, scale=2.0, threads=128, num_per_thread=8, in_dtype="float32", 
     T.dynamic("n"). scale: a Python number, compiled in as float32.
     Raises ValueError on a bad n, threads, num_per_thread or dtype.
     """
-    check_size("n", n)
-    check_threads(threads)
-    check_size("num_per_thread", num_per_thread, dynamic=False)
-    check_last_tile(n, threads * num_per_thread)
-    in_dtype = check_dtype("in_dtype", in_dtype, FLOATS)
+    in_dtype = check_elementwise(n, threads, num_per_thread, in_dtype, name="in_dtype")
     out_dtype = check_dtype("out_dtype", out_dtype, FLOATS)
     tile = threads * num_per_thread
 

@@ -12,6 +12,7 @@ import torch
 from elementwise_cases import CASES, fp8_rows, pair
 
 from tilescope import Case, inspect, render, tables
+from tilescope.arguments import FLOATS
 from tilescope.checking import check_one
 from tilescope.inputs import normal, special
 
@@ -33,7 +34,7 @@ def shapes(report, guarded=None):
 
 # -- the accesses that the README describes --------------------------------------------------------------------------
 @pytest.mark.parametrize("arch", ARCHS)
-@pytest.mark.parametrize("dtype", kernels.FLOATS)
+@pytest.mark.parametrize("dtype", FLOATS)
 def test_add_flat_is_scalar_coalesced_and_uses_every_thread(dtype, arch):
     report = inspect(kernels.add_flat, n=N, dtype=dtype, arch=arch)
     width = BYTES[dtype]
@@ -44,7 +45,7 @@ def test_add_flat_is_scalar_coalesced_and_uses_every_thread(dtype, arch):
 
 
 @pytest.mark.parametrize("arch", ARCHS)
-@pytest.mark.parametrize("dtype", kernels.FLOATS)
+@pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("rung", VECTORISED)
 def test_the_other_rungs_are_vectorised_on_whole_tiles(rung, dtype, arch):
     report = inspect(rung, n=N, dtype=dtype, arch=arch)
@@ -58,13 +59,13 @@ def test_the_other_rungs_are_vectorised_on_whole_tiles(rung, dtype, arch):
     assert report.sass.spill_bytes == 0
 
 
-@pytest.mark.parametrize("dtype", kernels.FLOATS)
+@pytest.mark.parametrize("dtype", FLOATS)
 def test_sixteen_elements_a_thread_are_256_bits_on_blackwell(dtype):
     report = inspect(kernels.add_thread_vec, n=N, num_per_thread=16, dtype=dtype, arch="sm_100a")
     assert shapes(report) == {(32, 32, 32)} and report.verdict == "256-bit"
 
 
-@pytest.mark.parametrize("dtype", kernels.FLOATS)
+@pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("n", [N - 3, "dynamic"])
 def test_a_ragged_n_makes_add_thread_vec_scalar_and_strided(n, dtype):
     """16 sectors a request, the stride of the 128-bit layout that was chosen and then taken apart: 8 x the ideal in
@@ -79,7 +80,7 @@ def test_a_ragged_n_makes_add_thread_vec_scalar_and_strided(n, dtype):
 
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("n", [N - 3, N + 1, "dynamic"])
-@pytest.mark.parametrize("dtype", kernels.FLOATS)
+@pytest.mark.parametrize("dtype", FLOATS)
 def test_add_tail_split_keeps_its_width_for_any_n(n, dtype, arch):
     n = T.dynamic("n") if n == "dynamic" else n
     report = inspect(kernels.add_tail_split, n=n, dtype=dtype, arch=arch, sass=arch == "sm_90a")
@@ -141,7 +142,7 @@ def test_the_row_group_tile_reads_at_twice_the_ideal_in_float32(dtype, sectors):
 
 
 @pytest.mark.parametrize("M, N_", [(512, 4096), (3, 384)])
-@pytest.mark.parametrize("dtype", kernels.FLOATS)
+@pytest.mark.parametrize("dtype", FLOATS)
 def test_the_contiguous_tile_reads_and_writes_at_the_ideal(dtype, M, N_):
     report = inspect(kernels.per_token_cast_to_fp8_contiguous, M=M, N=N_, dtype=dtype, arch="sm_90a")
     load = next(a for a in report.accesses if a.buffer == "X")
@@ -378,7 +379,7 @@ LARGE = [1, 31, 255, N, N + 3, (1 << 28) + 3]
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("dtype", kernels.FLOATS)
+@pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("n", LARGE)
 def test_adds_on_the_gpu(n, dtype):
     make = normal if n > N + 3 else special
@@ -390,7 +391,7 @@ def test_adds_on_the_gpu(n, dtype):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("M, columns", [(8192, 7168), (4096, 7168), (1000, 384)])
-@pytest.mark.parametrize("dtype", kernels.FLOATS)
+@pytest.mark.parametrize("dtype", FLOATS)
 def test_fp8_on_the_gpu(M, columns, dtype):
     for factory in (kernels.per_token_cast_to_fp8, kernels.per_token_cast_to_fp8_contiguous):
         args = {"M": M, "N": columns, "dtype": dtype}
@@ -399,8 +400,8 @@ def test_fp8_on_the_gpu(M, columns, dtype):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("in_dtype", kernels.FLOATS)
-@pytest.mark.parametrize("out_dtype", kernels.FLOATS)
+@pytest.mark.parametrize("in_dtype", FLOATS)
+@pytest.mark.parametrize("out_dtype", FLOATS)
 def test_casts_on_the_gpu(in_dtype, out_dtype):
     n = N + 3
     case = Case(

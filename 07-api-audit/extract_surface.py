@@ -298,6 +298,10 @@ def differences(table, base_name, base):
 
 def surface():
     """{file name: content} for the TileLang that `import tilelang` finds."""
+    # TileLang notes its folders in the environment, and with them set defines fewer names: so does a child of a process
+    # that imported it.
+    for name in [name for name in os.environ if name.startswith(("TL_", "TVM_", "TILELANG_"))]:
+        del os.environ[name]
     warnings.simplefilter("ignore")
     import tilelang
     import tvm

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import tilelang.language as T
 from tilelang import tvm
 
+FLOATS = ("float32", "float16", "bfloat16")
 WARP = 32
 MAX_THREADS = 1024  # of a block, on every architecture so far; TileLang compiles more without a word
 MAX_GRID_Y = 65535
@@ -57,6 +58,15 @@ def check_dtype(name: str, dtype: object, allowed: Sequence[str]) -> str:
     if plain not in allowed:
         raise ValueError(f"{name}={plain!r} is not supported; use one of {', '.join(allowed)}")
     return plain
+
+
+def check_elementwise(n: object, threads: object, num_per_thread: object, dtype: object, name: str = "dtype") -> str:
+    """What every elementwise factory of the book asks of its arguments; returns the name of `dtype`, one of FLOATS."""
+    check_size("n", n)
+    check_threads(threads)
+    check_size("num_per_thread", num_per_thread, dynamic=False)
+    check_last_tile(n, threads * num_per_thread)
+    return check_dtype(name, dtype, FLOATS)
 
 
 def item_bytes(dtype: str) -> int:
