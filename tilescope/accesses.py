@@ -7,7 +7,6 @@ these are the counters l1tex__t_requests_pipe_lsu_mem_global_op_{ld,st} and l1te
 """
 
 import math
-import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,8 +14,7 @@ from tilelang import tvm
 
 from .access_sites import Site, Sites, find_sites
 from .lowering import DeviceKernel, Lowered
-from .sass import Sass
-from .tir_values import Unknown, evaluate, variables
+from .tir_values import DependsOnData, Unknown, evaluate, variables
 
 tirx = tvm.tirx
 SECTOR = 32  # bytes
@@ -58,7 +56,7 @@ class Access:
 def accesses(lowered: Lowered, kernel: DeviceKernel) -> tuple[tuple[Access, ...], tuple[str, ...]]:
     """The global accesses of `kernel` in program order, and notes on what the model leaves out.
 
-    Of hand-written CUDA there are none, with the note HAND_WRITTEN; `machine_widths` is what there is to know.
+    Of hand-written CUDA there are none, with the note HAND_WRITTEN; `Sass.global_widths` is what there is to know.
     """
     if kernel.hand_written:
         return (), (HAND_WRITTEN,)
@@ -66,18 +64,6 @@ def accesses(lowered: Lowered, kernel: DeviceKernel) -> tuple[tuple[Access, ...]
     # One instruction moves at most 16 bytes a lane; 32 from Blackwell (sm_100) on.
     widest = 32 if int("".join(filter(str.isdigit, lowered.arch))) >= 100 else 16
     return tuple(_access(site, found, kernel, widest) for site in found.sites), tuple(found.notes)
-
-
-def machine_widths(sass: Sass) -> tuple[int, ...]:
-    """The different widths of the global loads and stores in machine code, in bytes a lane, widest first."""
-    widths = set()
-    for instruction in sass.instructions:
-        name, *modifiers = instruction.opcode.split(".")
-        if name in ("LDG", "STG", "LDGSTS"):
-            # LDG.E.128.CONSTANT, LDG.E.ENL2.256, STG.E.U16; no size among the modifiers means 32 bits.
-            bits = [int(found[1]) for modifier in modifiers if (found := re.fullmatch(r"[US]?(8|16|64|128|256)", modifier))]
-            widths.add(bits[0] // 8 if bits else 4)
-    return tuple(sorted(widths, reverse=True))
 
 
 @dataclass(frozen=True)
@@ -184,7 +170,7 @@ class _Counter:
         try:
             evaluate(condition, env)
         except Unknown as reason:
-            if "data" in str(reason) or not self.dynamic:
+            if isinstance(reason, DependsOnData) or not self.dynamic:
                 self.unknown = f"which lanes run {reason}"
             return None
         return condition

@@ -12,7 +12,7 @@ import torch
 from tilelang import tvm
 from tilelang.jit import JITImpl, JITKernel
 
-from .accesses import accesses, machine_widths
+from .accesses import accesses
 from .lowering import lower
 from .program import Program, factory_name
 from .sass import disassemble
@@ -81,7 +81,7 @@ class _CheckedLaunch:
             widest[access.buffer] = max(widest.get(access.buffer, 1), access.bytes_per_lane)
         for part in lowered.kernels:
             if part.hand_written:
-                width = max(machine_widths(disassemble(lowered)[part.name]), default=1)
+                width = max(disassemble(lowered)[part.name].global_widths(), default=1)
                 widest.update({name: max(widest.get(name, 1), width) for name in part.tensors.values()})
         return widest
 

@@ -13,7 +13,7 @@ from .target import default_arch
 
 
 def inspect_all(factory: Callable, *, arch: str | None = None, sass: bool = True, **args: Any) -> list[KernelReport]:
-    """Reports of every `__global__` function that `factory(**args)` compiles to, in the order of their names.
+    """Reports of every `__global__` function that `factory(**args)` compiles to, in launch order.
 
     factory: a `@tilelang.jit` function, a function that returns a PrimFunc, or a PrimFunc; args: its arguments.
     arch: such as "sm_90a"; the GPU of this machine, else sm_90a, when None. sass: also compile to machine code.

@@ -6,6 +6,7 @@ with the instruction's name: nothing is skipped.
 
 import json
 import re
+from collections.abc import Iterator
 
 _ASM = re.compile(r"\b(?:asm|__asm__)\s*(?:volatile|__volatile__)?\s*\(")
 _OPERAND = re.compile(r'(?:\[\w+\]\s*)?"[^"]*"\s*\(')
@@ -34,48 +35,31 @@ def rewrite_asm(source: str) -> str:
     return "".join(out)
 
 
+def _outside_strings(text: str, start: int = 0) -> Iterator[tuple[int, str]]:
+    """(index, character) of what is not in a string literal, quotes included in the literal."""
+    for found in re.compile(r'"(?:[^"\\]|\\.)*"|[^"]', re.S).finditer(text, start):
+        if len(found[0]) == 1:
+            yield found.start(), found[0]
+
+
 def _closing(text: str, opening: int) -> int:
     """Index after the bracket that closes the one at `opening`; brackets in strings do not count."""
-    depth, quoted, i = 0, False, opening
-    while i < len(text):
-        char = text[i]
-        if quoted:
-            if char == "\\":
-                i += 1
-            elif char == '"':
-                quoted = False
-        elif char == '"':
-            quoted = True
-        elif char in "([":
-            depth += 1
-        elif char in ")]":
-            depth -= 1
-            if depth == 0:
-                return i + 1
-        i += 1
+    depth = 0
+    for i, char in _outside_strings(text, opening):
+        depth += (char in "([") - (char in ")]")
+        if depth == 0:
+            return i + 1
     raise ValueError("unbalanced brackets in an asm statement")
 
 
 def _parts(body: str) -> list[str]:
     """Split at the colons between template, outputs, inputs and clobbers."""
-    parts, depth, quoted, start, i = [], 0, False, 0, 0
-    while i < len(body):
-        char = body[i]
-        if quoted:
-            if char == "\\":
-                i += 1
-            elif char == '"':
-                quoted = False
-        elif char == '"':
-            quoted = True
-        elif char in "([{":
-            depth += 1
-        elif char in ")]}":
-            depth -= 1
-        elif char == ":" and depth == 0:
+    parts, depth, start = [], 0, 0
+    for i, char in _outside_strings(body):
+        depth += (char in "([{") - (char in ")]}")
+        if char == ":" and depth == 0:
             parts.append(body[start:i])
             start = i + 1
-        i += 1
     return [*parts, body[start:]]
 
 

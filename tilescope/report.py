@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from .accesses import HAND_WRITTEN, Access, machine_widths
+from .accesses import HAND_WRITTEN, Access
 from .sass import Sass
 
 
@@ -38,7 +38,7 @@ class KernelReport:
     @property
     def machine_bits(self) -> tuple[int, ...]:
         """The different widths of the global accesses in the SASS, in bits, widest first; () without SASS."""
-        return tuple(8 * width for width in machine_widths(self.sass)) if self.sass else ()
+        return tuple(8 * width for width in self.sass.global_widths()) if self.sass else ()
 
     @property
     def narrowest_bits(self) -> int | None:

@@ -8,7 +8,8 @@ import torch
 from tilelang import tvm
 
 from .access_sites import find_sites
-from .errors import NotEmulated, ScopeError
+from .emulator_arguments import torch_dtype
+from .errors import ScopeError
 from .lowering import Lowered, lower_factory
 from .program import Program, build
 from .target import FALLBACK_ARCH, default_arch, gpu_arch
@@ -88,9 +89,7 @@ def _random(program: Program, param: tvm.tirx.Var) -> torch.Tensor:
         )
     if not all(isinstance(size, tvm.tirx.IntImm) for size in buffer.shape):
         raise ScopeError(f"{program.name}: --run needs every size as a number, and {name} has shape {list(buffer.shape)}")
-    shape, dtype = [int(size) for size in buffer.shape], getattr(torch, str(buffer.dtype), None)
-    if dtype is None:
-        raise NotEmulated(f"{program.name}: PyTorch has no dtype for {name}, {buffer.dtype}")
+    shape, dtype = [int(size) for size in buffer.shape], torch_dtype(str(buffer.dtype))
     if dtype.is_floating_point:
         return torch.randn(shape).to(dtype)
     return torch.randint(0, 2 if dtype == torch.bool else 100, shape).to(dtype)

@@ -18,6 +18,7 @@ from .toolchain import include_flags, tool
 # Instructions that move global or local memory; LDGSTS is cp.async, UBLKCP and UTMA* are the bulk copy engine.
 _MEMORY = re.compile(r"^(LDG|STG|LDL|STL|LD|ST|ATOMG|ATOM|REDG|RED|LDGSTS|UBLKCP|UTMALDG|UTMASTG)(\.|$)")
 _INSTRUCTION = re.compile(r"^\s+/\*([0-9a-f]{4,})\*/\s+(?:(@!?U?P\w+)\s+)?([A-Z][\w.]*)\s*([^;]*);")
+_SIZE = re.compile(r"[US]?(8|16|64|128|256)")
 _LOCATION = re.compile(r'//## File "([^"]+)", line (\d+)')
 
 
@@ -55,6 +56,17 @@ class Sass:
     def count(self, prefix: str) -> int:
         """Number of instructions whose mnemonic is `prefix` or starts with `prefix.`."""
         return sum(i.opcode == prefix or i.opcode.startswith(prefix + ".") for i in self.instructions)
+
+    def global_widths(self) -> tuple[int, ...]:
+        """The different widths of the global loads and stores, in bytes a lane, widest first."""
+        widths = set()
+        for instruction in self.instructions:
+            name, *modifiers = instruction.opcode.split(".")
+            if name in ("LDG", "STG", "LDGSTS"):
+                # LDG.E.128.CONSTANT, LDG.E.ENL2.256, STG.E.U16; no size among the modifiers means 32 bits.
+                bits = [int(found[1]) for modifier in modifiers if (found := _SIZE.fullmatch(modifier))]
+                widths.add(bits[0] // 8 if bits else 4)
+        return tuple(sorted(widths, reverse=True))
 
 
 def disassemble(lowered: Lowered) -> dict[str, Sass]:

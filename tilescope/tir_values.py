@@ -17,6 +17,10 @@ class Unknown(Exception):
     """The value cannot be known before the kernel runs; the message says what it depends on."""
 
 
+class DependsOnData(Unknown):
+    """What a kernel reads decides."""
+
+
 _BINARY = {
     tirx.Add: np.add,
     tirx.Sub: np.subtract,
@@ -74,7 +78,7 @@ def evaluate(expr: object, env: Env) -> np.ndarray:
     if isinstance(expr, tirx.Select):
         return np.where(evaluate(expr.condition, env), evaluate(expr.true_value, env), evaluate(expr.false_value, env))
     if isinstance(expr, tirx.BufferLoad):
-        raise Unknown(f"depends on data: it reads {expr.buffer.name}")
+        raise DependsOnData(f"depends on data: it reads {expr.buffer.name}")
     if isinstance(expr, tirx.Call):
         name = call_name(expr)
         if name == "likely":
