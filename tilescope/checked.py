@@ -18,6 +18,7 @@ from .program import Program, factory_name
 from .sass import disassemble
 
 WIDEST = 32  # bytes: no generated access is wider, and PyTorch's allocations are aligned to more
+BULK_COPY = 16  # bytes: what a tensor that the bulk copy engine reads or writes has to be aligned to
 INT32_MAX = 2**31 - 1
 
 
@@ -83,6 +84,8 @@ class _CheckedLaunch:
             if part.hand_written:
                 width = max(disassemble(lowered)[part.name].global_widths(), default=1)
                 widest.update({name: max(widest.get(name, 1), width) for name in part.tensors.values()})
+            for name in part.tensors.values():
+                widest.setdefault(name, BULK_COPY)  # no access of it is counted: the bulk copy engine moves it
         return widest
 
     @property

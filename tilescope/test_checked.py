@@ -70,6 +70,24 @@ def test_alignment_is_that_of_the_generated_accesses():
     assert scale(N - 1).torch_function.alignment == {"A": 4, "B": 4, "C": 4}  # ragged: scalar, so any view will do
 
 
+def test_a_tensor_that_only_the_bulk_copy_engine_touches_has_to_be_aligned_too():
+    @checked
+    @tilelang.jit(out_idx=[-1], target={"kind": "cuda", "arch": "sm_90a"})
+    def doubled(n):
+        @T.prim_func
+        def main(X: T.Tensor((8, n), "float32"), Y: T.Tensor((8, n), "float32")):
+            with T.Kernel(8, threads=128) as bx:
+                tile = T.alloc_shared((512,), "float32")
+                for k in T.Pipelined(n // 512, num_stages=2):
+                    T.copy(X[bx, k * 512], tile)
+                    for i in T.Parallel(512):
+                        Y[bx, k * 512 + i] = tile[i] * 2
+
+        return main
+
+    assert doubled(4096).torch_function.alignment == {"X": 16, "Y": 16}
+
+
 def test_dynamic_sizes_agree_and_fit():
     launch = scale(T.dynamic("n")).torch_function
     good = (ones(5), ones(5))
