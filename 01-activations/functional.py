@@ -18,7 +18,7 @@ import torch
 from gelu_variants import gelu_erf, gelu_erf_as7126, gelu_erf_register_vec, gelu_sigmoid, gelu_tanh_fast
 from relu_variants import keep_nan, relu_register_vec
 
-from tilescope.arguments import FLOATS, blocks_for, check_dtype, check_size, check_threads, is_dynamic
+from tilescope.arguments import FLOATS, blocks_for, check_elementwise, vector_elements
 
 DEVICE = "cuda"
 ALIGNMENT = 32  # bytes: the widest access on any architecture; PyTorch's allocations are aligned to more
@@ -135,27 +135,32 @@ def _rung(key: Specialisation) -> tuple[Callable, dict[str, Any]]:
 
 
 @tilelang.jit(out_idx=[-1])  # not @checked: there is no alignment to check, and the rest is checked above
-def any_alignment(op, n, threads=256, num_per_thread=8, dtype="float32"):
+def any_alignment(op, n, threads=128, num_per_thread=None, dtype="float32"):
     """Y = op(X) with scalar accesses, so that X may start at any element; coalesced, several independent ones a thread.
 
-    op: "relu", "gelu_tanh" or "gelu_erf". X, Y: (n,) of `dtype` (float32, float16, bfloat16); n: T.dynamic("n"), or "int64"
-    from 2^31 elements on. A static n of whole tiles would be vectorised, and is refused.
+    op: "relu", "gelu_tanh" or "gelu_erf". X, Y: (n,) of `dtype` (float32, float16, bfloat16); any n > 0, static or
+    T.dynamic("n"), and T.dynamic("n", "int64") from 2^31 elements on. num_per_thread: None for 32 bytes.
     Raises ValueError on a bad op, n, threads, num_per_thread or dtype.
     """
     if op not in FORMULAS:
         raise ValueError(f"op={op!r} is not known; use one of {', '.join(FORMULAS)}")
-    if not is_dynamic(n):
-        raise ValueError(f'n={n!r} is static, and whole tiles of it would be vectorised; use T.dynamic("n")')
-    check_threads(threads)
-    check_size("num_per_thread", num_per_thread, dynamic=False)
-    dtype = check_dtype("dtype", dtype, FLOATS)
+    num_per_thread = 2 * vector_elements(dtype) if num_per_thread is None else num_per_thread
+    dtype = check_elementwise(n, threads, num_per_thread, dtype)
     formula, tile = FORMULAS[op], threads * num_per_thread
+
+    @T.macro
+    def one(X, Y, k):
+        Y[k] = T.cast(formula(T.cast(X[k], "float32")), dtype)
 
     @T.prim_func
     def main(X: T.Tensor((n,), dtype), Y: T.Tensor((n,), dtype)):
         with T.Kernel(blocks_for(n, tile), threads=threads) as bx:
-            for i in T.Parallel(tile):
-                if i < n - bx * tile:
-                    Y[bx * tile + i] = T.cast(formula(T.cast(X[bx * tile + i], "float32")), dtype)
+            if bx < n // tile:
+                for i in T.Parallel(tile, coalesced_width=T.int32(1)):  # one element an access
+                    one(X, Y, bx * tile + i)
+            else:
+                for i in T.Parallel(tile):
+                    if i < n - bx * tile:
+                        one(X, Y, bx * tile + i)
 
     return main

@@ -240,7 +240,7 @@ def test_no_backward_is_said_and_not_skipped(emulated):
     "args, words",
     [
         ({"op": "selu"}, "op='selu' is not known"),
-        ({"n": 4096}, "n=4096 is static"),
+        ({"n": 0}, "n=0 is not a positive integer"),
         ({"threads": 48}, "threads=48 is not a multiple of 32"),
         ({"num_per_thread": 0}, "num_per_thread=0 is not a positive integer"),
         ({"dtype": "int32"}, "dtype='int32' is not supported"),
