@@ -16,7 +16,14 @@ from tilescope.sectors import Case
 N = 1 << 20
 LARGE = 1 << 26  # beyond any L2, so that DRAM bytes can be held against the bytes counted
 BASELINES = {
-    "float32": (cuda.cuda_relu_f32, cuda.cuda_relu_f32x4, cuda.cuda_gelu_f32, cuda.cuda_gelu_f32x4, cuda.cuda_gelu_erf_f32x4x2),
+    "float32": (
+        cuda.cuda_relu_f32,
+        cuda.cuda_relu_f32x4,
+        cuda.cuda_relu_f32x4_hinted,
+        cuda.cuda_gelu_f32,
+        cuda.cuda_gelu_f32x4,
+        cuda.cuda_gelu_erf_f32x4x2,
+    ),
     "bfloat16": (cuda.cuda_gelu_tanh_naive, cuda.cuda_gelu_tanh_packed128),
 }
 

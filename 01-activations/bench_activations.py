@@ -52,7 +52,7 @@ RELU = Op(
     F.relu,
     peers.triton_relu,
     functional.relu,
-    {"float32": (cuda.cuda_relu_f32, cuda.cuda_relu_f32x4)},
+    {"float32": (cuda.cuda_relu_f32, cuda.cuda_relu_f32x4, cuda.cuda_relu_f32x4_hinted)},
 )
 GELU_TANH = Op(
     "gelu_tanh",
@@ -160,7 +160,7 @@ def tuning(quick: bool = False) -> list[Work]:
     power, size = (14, "2^14, quick") if quick else (28, "2^28")
     n = 1 << power
     cases = ((GELU_TANH, "bfloat16"), (GELU_TANH, "float32"), (GELU_ERF, "float32"), (RELU, "bfloat16"))
-    grid = {"threads": (128, 256, 512), "num_per_thread": (4, 8, 16, 32)}
+    grid = {"threads": (128, 256, 512), "num_per_thread": (4, 8, 16, 32, 64, 128)}
     return [tuning_work(large(op, size, n, dtype), op.best, {"n": n, "dtype": dtype}, grid) for op, dtype in cases]
 
 

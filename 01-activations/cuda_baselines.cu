@@ -4,6 +4,7 @@
 // gelu_tanh_packed128  bf16, eight elements in one 128-bit access, streaming load. After the second kernel there.
 // relu_f32             float, one element a thread. After LeetCUDA, kernels/relu.
 // relu_f32x4           float4 a thread, any n.
+// relu_f32x4_hinted    the same with streaming loads and stores: what a cache hint is worth.
 // gelu_f32             float, tanh form, one element a thread. After LeetCUDA, kernels/gelu.
 // gelu_f32x4           float4 a thread, any n.
 // gelu_erf_f32x4x2     exact GELU, two float4 a thread, in a loop over a grid of bounded size.
@@ -86,6 +87,16 @@ extern "C" __global__ void relu_f32(const float *__restrict__ X, float *__restri
 
 extern "C" __global__ void relu_f32x4(const float *__restrict__ X, float *__restrict__ Y AND_N) {
   vector_or_rest<relu>(X, Y, thread_index(), n);
+}
+
+extern "C" __global__ void relu_f32x4_hinted(const float *__restrict__ X, float *__restrict__ Y AND_N) {
+  size_t vector = thread_index();
+  if (4 * vector + 4 <= n) {
+    float4 x = __ldcs(reinterpret_cast<const float4 *>(X) + vector);
+    __stcs(reinterpret_cast<float4 *>(Y) + vector, four<relu>(x));
+  } else {
+    vector_or_rest<relu>(X, Y, vector, n);
+  }
 }
 
 extern "C" __global__ void gelu_f32(const float *__restrict__ X, float *__restrict__ Y AND_N) {

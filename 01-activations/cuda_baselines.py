@@ -4,6 +4,7 @@ cuda_gelu_tanh_naive      against gelu_tanh_flat: the same scalar accesses.
 cuda_gelu_tanh_packed128  against gelu_tanh_register_vec: the same 128 bits, with the cache hint that TileLang does not emit.
 cuda_relu_f32             against relu_flat.
 cuda_relu_f32x4           against relu_thread_vec and relu_register_vec.
+cuda_relu_f32x4_hinted    against cuda_relu_f32x4: cache hints on both sides.
 cuda_gelu_f32             against gelu_tanh_flat in float32.
 cuda_gelu_f32x4           against gelu_tanh_register_vec in float32.
 cuda_gelu_erf_f32x4x2     against gelu_erf_grid_stride.
@@ -70,6 +71,13 @@ def cuda_relu_f32(n, threads=256):
 def cuda_relu_f32x4(n, threads=256):
     """max(x, 0), float32, one float4 a thread; NaN becomes 0."""
     return launch("relu_f32x4", n, threads, 4, "float32")
+
+
+@checked
+@tilelang.jit(out_idx=[-1])
+def cuda_relu_f32x4_hinted(n, threads=256):
+    """max(x, 0), float32, one float4 a thread, streaming load and store; NaN becomes 0."""
+    return launch("relu_f32x4_hinted", n, threads, 4, "float32")
 
 
 @checked

@@ -128,4 +128,4 @@ def test_rows_keep_to_the_schema(no_gpu):
 def test_tuning_measures_the_whole_grid_and_its_ceiling():
     for work in bench_activations.tuning():
         roles = [candidate.role for candidate in work.candidates]
-        assert roles.count("rung") == 12 and roles.count("ceiling") == 1 and len(roles) == 13
+        assert roles.count("rung") == 18 and roles.count("ceiling") == 1 and len(roles) == 19

@@ -25,6 +25,7 @@ RIGHT = {
     "cuda_gelu_tanh_packed128": ("bfloat16", TANH, 8),
     "cuda_relu_f32": ("float32", relu.relu_max_reference, 1),
     "cuda_relu_f32x4": ("float32", relu.relu_max_reference, 4),
+    "cuda_relu_f32x4_hinted": ("float32", relu.relu_max_reference, 4),
     "cuda_gelu_f32": ("float32", TANH, 1),
     "cuda_gelu_f32x4": ("float32", TANH, 4),
     "cuda_gelu_erf_f32x4x2": ("float32", ERF, 4),
@@ -68,7 +69,7 @@ def test_the_loop_over_few_blocks_reaches_every_element(n):
     passes(case("cuda_gelu_erf_f32x4x2", n, max_blocks=2))
 
 
-@pytest.mark.parametrize("name", ["cuda_relu_f32", "cuda_relu_f32x4"])
+@pytest.mark.parametrize("name", ["cuda_relu_f32", "cuda_relu_f32x4", "cuda_relu_f32x4_hinted"])
 def test_relu_at_the_ends_of_the_type(name):
     passes(case(name, 4096 + 3, make=special))
     x = torch.tensor([torch.nan, -0.0, torch.inf, -torch.inf, 1.0])
@@ -96,6 +97,8 @@ def test_one_vector_a_thread_is_one_instruction():
 
 
 def test_the_streaming_load_is_an_evict_first_load():
+    counts = inspect(cuda.cuda_relu_f32x4_hinted, n=N - 3, arch="sm_90a").sass.memory_counts()
+    assert {"LDG.E.EF.128": 1, "STG.E.EF.128": 1}.items() <= counts.items()
     counts = inspect(cuda.cuda_gelu_tanh_packed128, n=N, arch="sm_90a").sass.memory_counts()
     assert counts == {"LDG.E.EF.128": 1, "STG.E.128": 1, "LDG.E.U16": 1, "STG.E.U16": 1}
     ours = inspect(gelu.gelu_tanh_register_vec, n=N, dtype="bfloat16", arch="sm_90a").sass.memory_counts()
