@@ -81,5 +81,5 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	@nvidia-smi -L >/dev/null 2>&1 \
 	  || $(VENV)/bin/pip install --retries 1 --no-deps --index-url $(TORCH_CPU) -c constraints.txt torch \
 	  || echo "$(TORCH_CPU) cannot be reached: PyTorch comes from PyPI, several GB"
-	$(VENV)/bin/pip install -c constraints.txt -e '.[test]'
+	$(VENV)/bin/pip install -c constraints.txt -e '.[test,peers]'
 	@touch $@
