@@ -150,11 +150,10 @@ def fp8_cast_ceiling() -> Candidate:
 
 def fp8_work(rows: int, columns: int, dtype: str) -> Work:
     reference = kernels.per_token_cast_to_fp8_reference
-    rungs = (kernels.per_token_cast_to_fp8, kernels.per_token_cast_to_fp8_contiguous)
     # Peers divide, or divide approximately, so a code may round the other way.
     near = fp8_codes(reference, steps=1)
     every = [fp8_cast_ceiling(), byte_cast_ceiling(dtype)]
-    every += [rung(factory, M=rows, N=columns, dtype=dtype) for factory in rungs]
+    every += [rung(factory, note, M=rows, N=columns, dtype=dtype, **form) for factory, note, form in kernels.FP8_RUNGS]
     divided = rung(peers.per_token_cast_to_fp8_divided, M=rows, N=columns, dtype=dtype)
     every += [replace(divided, name="TileLang's example form", role="peer", check=near)]
     eager = peers.torch_per_token_cast_to_fp8
@@ -162,7 +161,7 @@ def fp8_work(rows: int, columns: int, dtype: str) -> Work:
     for groups, warps in ((16, 4), (32, 8)):
         call = partial(peers.triton_per_token_cast_to_fp8, groups=groups, warps=warps)
         every += [peer(f"Triton, {groups} groups, {warps} warps", call, check=near)]
-    every += [peer("vLLM", peers.vllm_per_token_cast_to_fp8, check=near)]
+    every += [peer("TileKernels", peers.tile_kernels_per_token_cast_to_fp8, check=near)]
     moved, size = fp8_bytes(rows, columns, dtype), f"{rows} x {columns}"
     inputs = partial(normal, rows, columns, dtype=dtype)
     check = fp8_codes(reference, steps=0)
@@ -190,7 +189,7 @@ def tuning(quick: bool = False) -> list[Work]:
     """Threads with elements a thread, or with groups a block."""
     power, size = (14, "2^14, quick") if quick else (28, "2^28")
     n, matrices = 1 << power, ((16, 256),) if quick else ((8192, 32768), (4096, 7168))
-    grid = {"threads": (128, 256, 512), "num_per_thread": (4, 8, 16, 32)}
+    grid = {"threads": (128, 256, 512), "num_per_thread": (4, 8, 16, 32, 64, 128)}
     groups = {"threads": (128, 256, 512), "groups_per_block": (16, 32, 64)}
     found = []
     for dtype in ("float32", "bfloat16"):

@@ -79,9 +79,9 @@ def fp8_rows(M, N, dtype):
 
 def fp8_cases():
     for dtype in FP8_DTYPES:
-        for factory in (kernels.per_token_cast_to_fp8, kernels.per_token_cast_to_fp8_contiguous):
+        for factory, _, form in kernels.FP8_RUNGS:
             for M, N in ((11, 384), (1, 128)):
-                args = {"M": M, "N": N, "dtype": dtype}
+                args = {"M": M, "N": N, "dtype": dtype, **form}
                 inputs = fp8_rows(M, N, dtype)
                 yield Case(factory, args, inputs, kernels.per_token_cast_to_fp8_reference, about="edge rows")
 

@@ -3,6 +3,8 @@
 Triton kernels stand in elementwise_triton.py, which is imported on the first call: without Triton they are "not run".
 """
 
+import sys
+
 import tilelang
 import tilelang.language as T
 import torch
@@ -63,11 +65,17 @@ def torch_per_token_cast_to_fp8(x: torch.Tensor) -> tuple[torch.Tensor, torch.Te
     return codes.flatten(-2), amax / FP8_MAX
 
 
-def vllm_per_token_cast_to_fp8(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """vLLM's kernel for groups of 128; its floor of amax is another, which normal numbers do not reach."""
-    from vllm.model_executor.layers.quantization.utils.fp8_utils import per_token_group_quant_fp8
+def tile_kernels_per_token_cast_to_fp8(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """DeepSeek's TileKernels 1.0.0: a public quantiser, in TileLang, with the arithmetic of this chapter's rungs.
 
-    return per_token_group_quant_fp8(x, GROUP)
+    It imports a module that TileLang has moved since (api_audit.py says so of it); the module's new place is put there.
+    """
+    import tilelang.backend.target
+
+    sys.modules.setdefault("tilelang.utils.target", tilelang.backend.target)
+    from tile_kernels.quant import per_token_cast
+
+    return per_token_cast(x, "e4m3", GROUP)
 
 
 def triton_add(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:

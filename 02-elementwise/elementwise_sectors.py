@@ -19,12 +19,12 @@ def cases() -> Iterator[Case]:
             for factory in (*any_n, kernels.add_register_vec) if n == N else any_n:
                 yield Case(factory, {"n": n, "dtype": dtype}, add_bytes(n, dtype))
         for rows, columns in ((512, 4096), (511, 384)):
-            for factory in (kernels.per_token_cast_to_fp8, kernels.per_token_cast_to_fp8_contiguous):
-                yield Case(factory, {"M": rows, "N": columns, "dtype": dtype}, fp8_bytes(rows, columns, dtype))
+            for factory, _, form in kernels.FP8_RUNGS:
+                yield Case(factory, {"M": rows, "N": columns, "dtype": dtype, **form}, fp8_bytes(rows, columns, dtype))
     for out_dtype in ("float16", "bfloat16"):
         for n in (N, N - 3):
             yield Case(kernels.scale_cast, {"n": n, "out_dtype": out_dtype}, scale_cast_bytes(n, "float32", out_dtype))
     yield Case(kernels.add_tail_split, {"n": LARGE}, add_bytes(LARGE, "float32"))
     yield Case(kernels.scale_cast, {"n": LARGE}, scale_cast_bytes(LARGE, "float32", "float16"))
-    for factory in (kernels.per_token_cast_to_fp8, kernels.per_token_cast_to_fp8_contiguous):
-        yield Case(factory, {"M": 8192, "N": 8192}, fp8_bytes(8192, 8192, "float32"))
+    for factory, _, form in kernels.FP8_RUNGS:
+        yield Case(factory, {"M": 8192, "N": 8192, **form}, fp8_bytes(8192, 8192, "float32"))

@@ -5,8 +5,8 @@ add_thread_vec      neighbouring elements on one thread. Look for: float4 or uin
 add_register_vec    through register fragments. Look for: the same width; the arrays are gone in the SASS.
 add_tail_split      any n. Look for: two branches, 128 bits wide in all whole tiles, scalar in the last one only.
 scale_cast          y = cast(x * scale). Look for: a narrower store than load; the wider type decides the width.
-per_token_cast_to_fp8             a scale for each group of 128, in tiles of rows. Look for: loads at twice the ideal.
-per_token_cast_to_fp8_contiguous  the same numbers from contiguous tiles. Look for: loads at the ideal.
+per_token_cast_to_fp8             a scale for each group of 128, in tiles of rows. Look for: scales stored one by one.
+per_token_cast_to_fp8_contiguous  the same numbers from contiguous tiles. Look for: a block's scales in one request.
 
 Every factory returns a compiled kernel: `add_flat(1 << 20)(a, b)` on a GPU, `add_flat(1 << 20).get_kernel_source()`
 anywhere. `python3 elementwise_variants.py` checks them all against PyTorch.
@@ -20,6 +20,8 @@ from tilescope import checked
 from tilescope.arguments import (
     FLOATS,
     MAX_GRID_Y,
+    MAX_THREADS,
+    WARP,
     blocks_for,
     check_dtype,
     check_elementwise,
@@ -194,22 +196,27 @@ def _check_fp8(M, N, threads, dtype) -> str:
 
 @checked
 @tilelang.jit(out_idx=[-2, -1])
-def per_token_cast_to_fp8(M, N, blk_m=8, threads=128, dtype="float32"):
+def per_token_cast_to_fp8(M, N, blk_m=8, threads=128, columns_first=False, dtype="float32"):
     """Codes Y and scales S of X, in tiles of `blk_m` rows by one group, as TileLang's own example cuts it.
 
     X: (M, N) of `dtype` (float32, float16, bfloat16); Y: (M, N) float8_e4m3fn; S: (M, N // 128) float32, what a code is
     worth: X is about Y * S. N a multiple of 128. Each group is x * (448 / amax), amax at least 1e-4.
     NaN: its code is NaN, and amax leaves it out. inf: its scale is inf, its code NaN, every other code of the group 0.
+    columns_first: whether the next block takes the next group of the same rows, and not the same group of the next rows.
     Raises ValueError on a bad M, N, blk_m, threads or dtype.
     """
     dtype = _check_fp8(M, N, threads, dtype)
     check_size("blk_m", blk_m, dynamic=False)
-    if N // GROUP > MAX_GRID_Y:
-        raise ValueError(f"N={N} needs more than {MAX_GRID_Y} blocks along y; per_token_cast_to_fp8_contiguous takes it")
+    columns = N // GROUP
+    grid = (columns, blocks_for(M, blk_m)) if columns_first else (blocks_for(M, blk_m), columns)
+    if grid[1] > MAX_GRID_Y:
+        axis = f"M={M}" if columns_first else f"N={N}"
+        raise ValueError(f"{axis} needs more than {MAX_GRID_Y} blocks along y; per_token_cast_to_fp8_contiguous takes it")
 
     @T.prim_func
     def main(X: T.Tensor((M, N), dtype), Y: T.Tensor((M, N), "float8_e4m3fn"), S: T.Tensor((M, N // GROUP), "float32")):
-        with T.Kernel(blocks_for(M, blk_m), N // GROUP, threads=threads) as (bx, by):
+        with T.Kernel(*grid, threads=threads) as (px, py):
+            bx, by = (py, px) if columns_first else (px, py)
             x = T.alloc_fragment((blk_m, GROUP), dtype)
             y = T.alloc_fragment((blk_m, GROUP), "float8_e4m3fn")
             amax = T.alloc_fragment((blk_m,), dtype)
@@ -230,19 +237,23 @@ def per_token_cast_to_fp8(M, N, blk_m=8, threads=128, dtype="float32"):
 
 @checked
 @tilelang.jit(out_idx=[-2, -1])
-def per_token_cast_to_fp8_contiguous(M, N, groups_per_block=32, threads=256, dtype="float32"):
+def per_token_cast_to_fp8_contiguous(M, N, groups_per_block=16, threads=None, scales_at_once=True, dtype="float32"):
     """The numbers of `per_token_cast_to_fp8`, from tiles that are contiguous in memory: a row is whole groups, so the
     matrix is a list of groups and a block takes the next `groups_per_block` of them, for any M * N below 2^31.
 
-    X, Y, S, NaN, inf: as `per_token_cast_to_fp8`. Raises ValueError on a bad M, N, groups_per_block, threads or dtype.
+    X, Y, S, NaN, inf: as `per_token_cast_to_fp8`. threads: None for 32 bytes of X a thread.
+    scales_at_once: whether a block's scales meet in shared memory and are stored together, and not group by group.
+    Raises ValueError on a bad M, N, groups_per_block, threads or dtype.
     """
-    dtype = _check_fp8(M, N, threads, dtype)
     check_size("groups_per_block", groups_per_block, dynamic=False)
+    dtype = check_dtype("dtype", dtype, FLOATS)
+    if threads is None:
+        warps = groups_per_block * GROUP * item_bytes(dtype) // (32 * WARP)
+        threads = WARP * max(1, min(warps, MAX_THREADS // WARP))
+    _check_fp8(M, N, threads, dtype)
     if M * N >= 2**31:
         raise ValueError(f"M * N = {M * N} passes 2^31 elements, whose indices are not int32; per_token_cast_to_fp8 takes them")
     groups = M * N // GROUP
-    # Left alone, the widest store wins: 16 codes a thread, and so loads of 16 bytes that lie 32 or 64 bytes apart.
-    width = T.int32(16 // item_bytes(dtype))
 
     @T.prim_func
     def main(X: T.Tensor((M, N), dtype), Y: T.Tensor((M, N), "float8_e4m3fn"), S: T.Tensor((M, N // GROUP), "float32")):
@@ -255,17 +266,31 @@ def per_token_cast_to_fp8_contiguous(M, N, groups_per_block=32, threads=256, dty
             amax = T.alloc_fragment((groups_per_block,), dtype)
             floored = T.alloc_fragment((groups_per_block,), "float32")
             factor = T.alloc_fragment((groups_per_block,), "float32")
+            scales = T.alloc_shared((groups_per_block,), "float32")
             T.copy(X_groups[bx * groups_per_block, 0], x)
             T.reduce_absmax(x, amax, dim=1)
             for i in T.Parallel(groups_per_block):
                 floored[i] = T.max(T.cast(amax[i], "float32"), AMAX_FLOOR)
                 factor[i] = FP8_MAX / floored[i]
-                S_groups[bx * groups_per_block + i] = floored[i] / FP8_MAX
-            for i, j in T.Parallel(groups_per_block, GROUP, coalesced_width=width):
+                if scales_at_once:
+                    scales[i] = floored[i] / FP8_MAX
+                else:
+                    S_groups[bx * groups_per_block + i] = floored[i] / FP8_MAX
+            if scales_at_once:
+                T.copy(scales, S_groups[bx * groups_per_block], disable_tma=True)
+            for i, j in T.Parallel(groups_per_block, GROUP):
                 Y_groups[bx * groups_per_block + i, j] = T.cast(T.cast(x[i, j], "float32") * factor[i], "float8_e4m3fn")
 
     return main
 
+
+# The casts to fp8 in the order of the chapter, each one change from the one before: what tells it from others, its arguments.
+FP8_RUNGS = (
+    (per_token_cast_to_fp8, "", {}),
+    (per_token_cast_to_fp8, "columns first", {"columns_first": True}),
+    (per_token_cast_to_fp8_contiguous, "scales one by one", {"scales_at_once": False}),
+    (per_token_cast_to_fp8_contiguous, "", {}),
+)
 
 if __name__ == "__main__":
     from elementwise_cases import main

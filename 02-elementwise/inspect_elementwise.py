@@ -24,7 +24,6 @@ RUNGS = {
     "add_register_vec": (kernels.add_register_vec, {"n": N}),
     "add_tail_split": (kernels.add_tail_split, {"n": N}),
 }
-FP8 = (kernels.per_token_cast_to_fp8, kernels.per_token_cast_to_fp8_contiguous)
 
 
 def rung_table() -> tables.Table:
@@ -47,20 +46,23 @@ def ragged_table() -> tables.Table:
 
 def cast_table() -> tables.Table:
     """The casts, by input dtype, on sm_90a."""
-    keys = [(f"float32 to {d}", (kernels.scale_cast, {"n": N, "out_dtype": d})) for d in ("float16", "bfloat16")]
-    keys += [(f"{d} to fp8", (cast, {"M": ROWS, "N": COLUMNS, "dtype": d})) for cast in FP8 for d in ("float32", "bfloat16")]
-    reports = inspect_many([(factory, {"arch": "sm_90a", **args}) for _, (factory, args) in keys])
+    casts = [("", f"float32 to {d}", kernels.scale_cast, {"n": N, "out_dtype": d}) for d in ("float16", "bfloat16")]
+    for factory, note, form in kernels.FP8_RUNGS:
+        casts += [
+            (note, f"{d} to fp8", factory, {"M": ROWS, "N": COLUMNS, "dtype": d, **form}) for d in ("float32", "bfloat16")
+        ]
+    reports = inspect_many([(factory, {"arch": "sm_90a", **args}) for _, _, factory, args in casts])
     rows = []
-    for (types, _), report in zip(keys, reports, strict=True):
+    for (note, types, _, _), report in zip(casts, reports, strict=True):
         details = (render.access_summary(report), str(report.sass.registers), render.sass_summary(report))
-        rows.append((f"`{report.kernel}`", types, *details))
+        rows.append((f"`{report.kernel}`" + (f", {note}" if note else ""), types, *details))
     return tables.Table(("kernel", "types", "accesses", "registers", "SASS"), rows)
 
 
 TABLES = {"rungs": rung_table, "ragged": ragged_table, "casts": cast_table}
 CODE = [(factory, {**args, "dtype": "bfloat16"}) for factory, args in RUNGS.values()]
 CODE += [(kernels.add_tail_split, {"n": RAGGED, "dtype": "bfloat16"}), (kernels.scale_cast, {"n": N})]
-CODE += [(cast, {"M": ROWS, "N": COLUMNS}) for cast in FP8]
+CODE += [(cast, {"M": ROWS, "N": COLUMNS, **form}) for cast, _, form in kernels.FP8_RUNGS]
 
 if __name__ == "__main__":
     chapter.inspect_main(README, TABLES, CODE)

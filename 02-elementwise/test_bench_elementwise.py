@@ -28,12 +28,12 @@ def stand_in(factory, args):
 
 @pytest.fixture
 def no_gpu(monkeypatch):
-    """On the CPU, with references for rungs, without Triton or vLLM, and eager code for torch.compile."""
+    """On the CPU, with references for rungs, without Triton or TileKernels, and eager code for torch.compile."""
     monkeypatch.setattr(bench, "DEVICE", "cpu")
     monkeypatch.setattr(bench, "compile_rung", stand_in)
     monkeypatch.setattr(bench, "has_triton", lambda: True)
     monkeypatch.setattr(torch, "compile", lambda call, **how: call)
-    for missing in ("triton", "vllm", "elementwise_triton"):
+    for missing in ("triton", "tile_kernels", "elementwise_triton"):
         monkeypatch.setitem(sys.modules, missing, None)
 
 
@@ -47,7 +47,7 @@ def measured(work):
 def test_every_candidate_passes_its_check_or_says_why_it_did_not_run(work, no_gpu):
     rows = measured(work)
     for row in rows:
-        if row["name"].startswith("Triton") or row["name"] == "vLLM":
+        if row["name"].startswith("Triton") or row["name"] == "TileKernels":
             assert row["status"] == "not run" and "ModuleNotFoundError" in row["why"]
         else:
             assert row["status"] == "measured", (row["name"], row["why"])
@@ -127,7 +127,7 @@ def test_rows_keep_to_the_schema(no_gpu):
 def test_tuning_measures_the_whole_grid_and_its_ceiling():
     for work in bench_elementwise.tuning():
         roles = [candidate.role for candidate in work.candidates]
-        assert roles.count("rung") == (9 if "fp8" in work.op else 12) and "peer" not in roles and "ceiling" in roles
+        assert roles.count("rung") == (9 if "fp8" in work.op else 18) and "peer" not in roles and "ceiling" in roles
         assert len({candidate.name for candidate in work.candidates}) == len(roles)
 
 

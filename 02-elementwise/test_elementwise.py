@@ -143,13 +143,25 @@ def test_the_row_group_tile_reads_at_twice_the_ideal_in_float32(dtype, sectors):
 
 @pytest.mark.parametrize("M, N_", [(512, 4096), (3, 384)])
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_the_contiguous_tile_reads_and_writes_at_the_ideal(dtype, M, N_):
-    report = inspect(kernels.per_token_cast_to_fp8_contiguous, M=M, N=N_, dtype=dtype, arch="sm_90a")
-    load = next(a for a in report.accesses if a.buffer == "X")
-    codes = next(a for a in report.accesses if a.buffer == "Y")
-    assert (load.bytes_per_lane, load.sectors_per_request, load.ideal_sectors_per_request) == (16, 16, 16)
+def test_the_contiguous_tile_stores_its_scales_at_once(dtype, M, N_):
+    """One request a block for 16 scales, two sectors; stored group by group it is one a warp, of part of a sector."""
+    at_once = inspect(kernels.per_token_cast_to_fp8_contiguous, M=M, N=N_, dtype=dtype, arch="sm_90a")
+    by_group = inspect(kernels.per_token_cast_to_fp8_contiguous, M=M, N=N_, scales_at_once=False, dtype=dtype, arch="sm_90a")
+    blocks, warps = -(-M * N_ // 2048), at_once.block[0] // 32
+    scales, one_by_one = (next(a for a in r.accesses if a.buffer == "S") for r in (at_once, by_group))
+    assert (scales.requests, scales.sectors_per_request) == (blocks, 2)
+    assert one_by_one.sectors_per_request == 1 and one_by_one.requests >= blocks * warps - warps
+    codes = next(a for a in at_once.accesses if a.buffer == "Y")
     assert codes.sectors_per_request == codes.ideal_sectors_per_request == codes.bytes_per_lane
-    assert not report.strided and report.sass.spill_bytes == 0
+    assert at_once.sass.registers <= 34 and at_once.sass.spill_bytes == 0
+
+
+def test_columns_first_makes_the_same_accesses_in_another_order():
+    rows, columns = (
+        inspect(kernels.per_token_cast_to_fp8, M=512, N=4096, columns_first=first, arch="sm_90a") for first in (False, True)
+    )
+    assert (rows.grid[:2], columns.grid[:2]) == ((64, 32), (32, 64))
+    assert [(a.op, a.requests, a.sectors) for a in rows.accesses] == [(a.op, a.requests, a.sectors) for a in columns.accesses]
 
 
 def test_the_two_vectors_of_a_thread_are_not_neighbours():
@@ -230,8 +242,8 @@ def test_casts_round_to_even_overflow_to_inf_and_keep_denormals():
     assert outcome.status == "passed", outcome.detail
 
 
-@pytest.mark.parametrize("factory", [kernels.per_token_cast_to_fp8, kernels.per_token_cast_to_fp8_contiguous])
-def test_fp8_rows_written_out(factory):
+@pytest.mark.parametrize("factory, note, form", kernels.FP8_RUNGS)
+def test_fp8_rows_written_out(factory, note, form):
     """Zero, below the floor, edges, NaN and inf: codes and scales worked out by hand."""
     x = torch.zeros(6, 128)
     x[1] = 1e-6
@@ -248,7 +260,7 @@ def test_fp8_rows_written_out(factory):
     floor = torch.tensor(1e-4)
     scales = torch.stack([floor, floor, torch.tensor(448.0), torch.tensor(2.0), floor, torch.tensor(torch.inf)]) / 448
     expected = (codes.to(torch.float8_e4m3fn), scales[:, None])
-    outcome = check_one(Case(factory, {"M": 6, "N": 128}, lambda g: (x,), lambda x: expected, about="written out"))
+    outcome = check_one(Case(factory, {"M": 6, "N": 128, **form}, lambda g: (x,), lambda x: expected, about="written out"))
     assert outcome.status == "passed", outcome.detail
     reference = kernels.per_token_cast_to_fp8_reference(x)
     assert torch.equal(reference[1], expected[1])
@@ -310,6 +322,25 @@ def test_fp8_refuses_columns_that_are_no_whole_groups(factory):
 def test_fp8_refuses_more_blocks_than_a_grid_has():
     with pytest.raises(ValueError, match="needs more than 65535 blocks along y"):
         kernels.per_token_cast_to_fp8(1, 128 * 65536)
+    with pytest.raises(ValueError, match="M=524288 needs more than 65535 blocks along y"):
+        kernels.per_token_cast_to_fp8(8 * 65536, 128, columns_first=True)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("groups", [1, 3, 5, 16, 64])
+def test_any_number_of_groups_a_block(groups, dtype):
+    args = {"M": 11, "N": 384, "groups_per_block": groups, "dtype": dtype}
+    case = Case(
+        kernels.per_token_cast_to_fp8_contiguous, args, fp8_rows(11, 384, dtype), kernels.per_token_cast_to_fp8_reference
+    )
+    outcome = check_one(case)
+    assert outcome.status == "passed", outcome.detail
+
+
+@pytest.mark.parametrize("groups", [0, -1, "16"])
+def test_bad_groups_a_block(groups):
+    with pytest.raises(ValueError, match=f"groups_per_block={groups!r} is not a positive integer"):
+        kernels.per_token_cast_to_fp8_contiguous(8, 128, groups_per_block=groups)
 
 
 # -- the chapter as a reader meets it ----------------------------------------------------------------------------------
@@ -393,8 +424,8 @@ def test_adds_on_the_gpu(n, dtype):
 @pytest.mark.parametrize("M, columns", [(8192, 7168), (4096, 7168), (1000, 384)])
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_fp8_on_the_gpu(M, columns, dtype):
-    for factory in (kernels.per_token_cast_to_fp8, kernels.per_token_cast_to_fp8_contiguous):
-        args = {"M": M, "N": columns, "dtype": dtype}
+    for factory, _, form in kernels.FP8_RUNGS:
+        args = {"M": M, "N": columns, "dtype": dtype, **form}
         outcome = check_one(Case(factory, args, fp8_rows(M, columns, dtype), kernels.per_token_cast_to_fp8_reference))
         assert outcome.status == "passed", outcome.detail
 
