@@ -6,6 +6,7 @@ Of hand-written CUDA nothing is predicted; it is counted all the same, to lay be
 from collections.abc import Iterator
 
 import cuda_baselines as cuda
+import functional
 import gelu_variants as gelu
 import relu_variants as relu
 from bench_activations import GELU_ERF, GELU_TANH, RELU, unary_bytes
@@ -34,6 +35,7 @@ def cases() -> Iterator[Case]:
         for n in (N, N - 3):
             for factory in rungs:
                 yield Case(factory, {"n": n, "dtype": dtype}, unary_bytes(n, dtype))
+            yield Case(functional.any_alignment, {"op": "gelu_tanh", "n": n, "dtype": dtype}, unary_bytes(n, dtype))
     for dtype, factories in BASELINES.items():
         for factory in factories:
             yield Case(factory, {"n": N}, unary_bytes(N, dtype))

@@ -15,7 +15,15 @@ from typing import Any
 import tilelang
 import tilelang.language as T
 import torch
-from gelu_variants import gelu_erf, gelu_erf_as7126, gelu_erf_register_vec, gelu_sigmoid, gelu_tanh_fast
+from gelu_variants import (
+    RESIDENT_THREADS,
+    gelu_as7126,
+    gelu_erf,
+    gelu_erf_as7126,
+    gelu_erf_register_vec,
+    gelu_sigmoid,
+    gelu_tanh_fast,
+)
 from relu_variants import keep_nan, relu_register_vec
 
 from tilescope.arguments import FLOATS, blocks_for, check_elementwise, vector_elements
@@ -25,10 +33,15 @@ ALIGNMENT = 32  # bytes: the widest access on any architecture; PyTorch's alloca
 INT32_MAX = 2**31 - 1
 DTYPES = {getattr(torch, dtype): dtype for dtype in FLOATS}
 
-RUNGS = {"relu": relu_register_vec, "gelu_tanh": gelu_tanh_fast, "gelu_erf": gelu_erf_register_vec}
+# The rung for aligned tensors, and its formula for the others: a result does not depend on where a view starts.
+RUNGS = {
+    "relu": (relu_register_vec, lambda x: keep_nan(x, "float32")),
+    "gelu_tanh": (gelu_tanh_fast, gelu_sigmoid),
+    "gelu_erf": (gelu_erf_register_vec, gelu_erf),
+}
+OPS = tuple(RUNGS)
 # In 16 bits erff keeps memory waiting, and the polynomial is the more accurate of the two besides (the chapter's tables).
-RUNGS |= {("gelu_erf", dtype): gelu_erf_as7126 for dtype in ("float16", "bfloat16")}
-FORMULAS = {"relu": lambda x: keep_nan(x, "float32"), "gelu_tanh": gelu_sigmoid, "gelu_erf": gelu_erf}
+RUNGS |= {("gelu_erf", dtype): (gelu_erf_as7126, gelu_as7126) for dtype in ("float16", "bfloat16")}
 
 
 def relu(x: torch.Tensor) -> torch.Tensor:
@@ -131,7 +144,11 @@ def _rung(key: Specialisation) -> tuple[Callable, dict[str, Any]]:
     """The factory and its arguments."""
     op, dtype, misaligned, wide = key
     args = {"n": T.dynamic("n", "int64" if wide else "int32"), "dtype": dtype}
-    return (any_alignment, {"op": op, **args}) if misaligned else (RUNGS.get((op, dtype), RUNGS[op]), args)
+    return (any_alignment, {"op": op, **args}) if misaligned else (_best(op, dtype)[0], args)
+
+
+def _best(op: str, dtype: str) -> tuple[Callable, Callable]:
+    return RUNGS.get((op, dtype), RUNGS[op])
 
 
 @tilelang.jit(out_idx=[-1])  # not @checked: there is no alignment to check, and the rest is checked above
@@ -142,11 +159,11 @@ def any_alignment(op, n, threads=128, num_per_thread=None, dtype="float32"):
     T.dynamic("n"), and T.dynamic("n", "int64") from 2^31 elements on. num_per_thread: None for 32 bytes.
     Raises ValueError on a bad op, n, threads, num_per_thread or dtype.
     """
-    if op not in FORMULAS:
-        raise ValueError(f"op={op!r} is not known; use one of {', '.join(FORMULAS)}")
+    if op not in OPS:
+        raise ValueError(f"op={op!r} is not known; use one of {', '.join(OPS)}")
     num_per_thread = 2 * vector_elements(dtype) if num_per_thread is None else num_per_thread
     dtype = check_elementwise(n, threads, num_per_thread, dtype)
-    formula, tile = FORMULAS[op], threads * num_per_thread
+    formula, tile = _best(op, dtype)[1], threads * num_per_thread
 
     @T.macro
     def one(X, Y, k):
@@ -155,6 +172,7 @@ def any_alignment(op, n, threads=128, num_per_thread=None, dtype="float32"):
     @T.prim_func
     def main(X: T.Tensor((n,), dtype), Y: T.Tensor((n,), dtype)):
         with T.Kernel(blocks_for(n, tile), threads=threads) as bx:
+            T.annotate_min_blocks_per_sm(RESIDENT_THREADS // threads)  # all of them, in at most 32 registers
             if bx < n // tile:
                 for i in T.Parallel(tile, coalesced_width=T.int32(1)):  # one element an access
                     one(X, Y, bx * tile + i)
