@@ -95,7 +95,8 @@ def add_misaligned(size: str, n: int, dtype: str) -> Work:
     cloned = Candidate(
         "add_tail_split of clones", "rung", clone_first, ((kernels.add_tail_split, {"n": DYNAMIC, "dtype": dtype}),)
     )
-    every = [add_ceiling(), rung(kernels.add_flat, "dynamic n", n=DYNAMIC, dtype=dtype), cloned]
+    scalar = rung(kernels.add_tail_split, "any alignment, dynamic n", n=DYNAMIC, any_alignment=True, dtype=dtype)
+    every = [add_ceiling(), rung(kernels.add_flat, "dynamic n", n=DYNAMIC, dtype=dtype), scalar, cloned]
     every += [peer("PyTorch", torch.add), peer("Triton", peers.triton_add)]
     return Work("misaligned", "add", dtype, size, n, add_bytes(n, dtype), inputs, exact(kernels.add_reference), every, rounds=4)
 

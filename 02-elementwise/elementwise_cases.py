@@ -34,6 +34,8 @@ def add_cases():
         dynamic = {"n": T.dynamic("n"), "dtype": dtype}
         for n in (RAGGED, TINY):
             yield Case(kernels.add_tail_split, dynamic, pair(n, dtype), kernels.add_reference, about=f"n={n} at launch")
+        scalar = {"n": RAGGED, "any_alignment": True, "dtype": dtype}
+        yield Case(kernels.add_tail_split, scalar, pair(RAGGED, dtype), kernels.add_reference)
         yield Case(
             kernels.add_tail_split,
             {"n": RAGGED, "dtype": dtype},

@@ -18,6 +18,8 @@ def cases() -> Iterator[Case]:
         for n in (N, N - 3):
             for factory in (*any_n, kernels.add_register_vec) if n == N else any_n:
                 yield Case(factory, {"n": n, "dtype": dtype}, add_bytes(n, dtype))
+            scalar = {"n": n, "any_alignment": True, "dtype": dtype}
+            yield Case(kernels.add_tail_split, scalar, add_bytes(n, dtype))
         for rows, columns in ((512, 4096), (511, 384)):
             for factory, _, form in kernels.FP8_RUNGS:
                 yield Case(factory, {"M": rows, "N": columns, "dtype": dtype, **form}, fp8_bytes(rows, columns, dtype))

@@ -111,22 +111,24 @@ def add_register_vec(n, threads=256, num_per_thread=8, dtype="float32"):
 
 @checked
 @tilelang.jit(out_idx=[-1])
-def add_tail_split(n, threads=128, num_per_thread=8, dtype="float32"):
+def add_tail_split(n, threads=128, num_per_thread=8, any_alignment=False, dtype="float32"):
     """C = A + B for any n: whole tiles without a bounds check, one guarded tile at the end.
 
     A, B, C: (n,) of `dtype` (float32, float16, bfloat16); any n > 0, static or T.dynamic("n"). A dynamic n counts in
-    int32; for 2^31 elements and more make it T.dynamic("n", "int64").
+    int32; for 2^31 elements and more make it T.dynamic("n", "int64"). any_alignment: scalar accesses, several a thread, so
+    that a tensor may start at any element.
     Raises ValueError on a bad n, threads, num_per_thread or dtype.
     """
     dtype = check_elementwise(n, threads, num_per_thread, dtype)
     tile = threads * num_per_thread
+    width = T.int32(1) if any_alignment else None  # elements of an access; None: as many as fit
 
     @T.prim_func
     def main(A: T.Tensor((n,), dtype), B: T.Tensor((n,), dtype), C: T.Tensor((n,), dtype)):
         with T.Kernel(blocks_for(n, tile), threads=threads) as bx:
             # A condition on the block alone: no lane is switched off, so the branch below it stays vectorised.
             if bx < n // tile:
-                for i in T.Parallel(tile):
+                for i in T.Parallel(tile, coalesced_width=width):
                     C[bx * tile + i] = A[bx * tile + i] + B[bx * tile + i]
             else:
                 for i in T.Parallel(tile):

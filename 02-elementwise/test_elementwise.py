@@ -126,6 +126,14 @@ def test_fp8_matrices_of_more_than_2_to_the_31_elements():
         kernels.per_token_cast_to_fp8_contiguous(1 << 20, 4096)
 
 
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("n", [N, N - 3, T.dynamic("n")])
+def test_any_alignment_means_scalar_and_coalesced(n, dtype):
+    report = inspect(kernels.add_tail_split, n=n, any_alignment=True, dtype=dtype, arch="sm_90a")
+    assert report.verdict == "scalar" and {a.bytes_per_lane for a in report.accesses} == {report.accesses[0].element_bytes}
+    assert not any(".128" in opcode or ".64" in opcode for opcode in report.sass.memory_counts())
+
+
 @pytest.mark.parametrize("out_dtype", ["float16", "bfloat16"])
 def test_the_wider_type_decides_the_width_of_a_cast(out_dtype):
     report = inspect(kernels.scale_cast, n=N - 3, out_dtype=out_dtype, arch="sm_90a")
@@ -463,4 +471,5 @@ def test_a_misaligned_view_never_reaches_the_gpu():
         with pytest.raises(ValueError, match="tensor A starts .* use .clone"):
             kernels.add_tail_split(N, dtype=dtype)(x, y)
         assert torch.equal(kernels.add_tail_split(N, dtype=dtype)(x.clone(), y), x + y)
-        assert torch.equal(kernels.add_flat(N, dtype=dtype)(x, y), x + y)  # scalar accesses take any view
+        for factory, args in ((kernels.add_flat, {}), (kernels.add_tail_split, {"any_alignment": True})):
+            assert torch.equal(factory(N, dtype=dtype, **args)(x, y), x + y)  # scalar accesses take any view
