@@ -51,7 +51,7 @@ def test_a_ragged_n():
         )
 
     whole, cut = (ragged("elementwise", "add", "bfloat16", n, "add_thread_vec") for n in ("2^29", "2^29 + 3"))
-    assert round(cut, 2) == 1.49 and round(whole, 2) == 4.40
+    assert round(cut, 2) == 1.49 and round(whole, 2) == 4.38
     assert cut < ragged("elementwise", "add", "bfloat16", "2^29 + 3", "add_flat")
     for bench, op, dtype, name in (
         ("elementwise", "add", "bfloat16", "add_tail_split"),
@@ -61,6 +61,29 @@ def test_a_ragged_n():
         ("activations", "relu", "float32", "relu_register_vec"),
     ):
         assert ragged(bench, op, dtype, "2^29 + 3", name) > 0.99 * ragged(bench, op, dtype, "2^29", name)
+
+
+def test_three_elements_too_many():
+    def cost(name):
+        ms = {
+            row["size"]: row["ms"]
+            for row in rows("elementwise")
+            if row["group"] == "ragged" and (row["op"], row["dtype"], row["name"]) == ("add", "bfloat16", name)
+        }
+        return ms["2^29 + 3"] / ms["2^29"]
+
+    assert 2.7 < min(cost("add_thread_vec"), cost("Triton")) and max(cost("add_thread_vec"), cost("Triton")) < 3.1
+    split = ("add_tail_split", "add_tail_split, dynamic n", "Triton, tail split")
+    assert max(map(cost, split)) < 1.003
+
+
+def test_where_launch_cost_ends():
+    sweep = [row for row in rows("elementwise") if row["group"] == "sweep" and row["role"] != "ceiling"]
+    small = [row for row in sweep if row["elements"] <= 1 << 20]
+    assert max(row["ms"] for row in small) < 0.006 and all(9.4 < row["call_us"] < 31 for row in small)
+    tail = {row["size"]: row for row in sweep if row["name"] == "add_tail_split, dynamic n"}
+    assert round(tail["2^24"]["tb_per_s"], 2) == 4.05 and abs(tail["2^24"]["call_us"] / tail["2^24"]["ms"] / 1e3 - 1) < 0.02
+    assert 0.9 < tail["2^24"]["tb_per_s"] / tail["2^28"]["tb_per_s"] < 0.95
 
 
 def test_final_rungs_reach_the_ceiling():
@@ -95,19 +118,96 @@ def test_the_grid_stride_loop_loses_a_tenth():
         assert 0.87 < ratio("activations", "gelu_erf", "float32", "2^28", name) < 0.93
 
 
-@pytest.mark.parametrize("dtype, times", [("float32", 1.16), ("bfloat16", 1.34)])
-def test_the_contiguous_fp8_tile(dtype, times):
-    ours = fp8(dtype, "8192 x 32768", "per_token_cast_to_fp8_contiguous")
-    assert round(ours / fp8(dtype, "8192 x 32768", "TileLang's example form"), 2) == times
+LARGE, SERVING = "8192 x 32768", "4096 x 7168"
+CASTS = [("float32", LARGE), ("bfloat16", LARGE), ("float32", SERVING), ("bfloat16", SERVING)]
+CONTIGUOUS = "per_token_cast_to_fp8_contiguous"
 
 
-def test_triton_is_ahead_in_the_fp8_cast():
-    def behind(dtype, size):
-        best = max(fp8(dtype, size, name) for name in ("Triton, 16 groups, 4 warps", "Triton, 32 groups, 8 warps"))
-        return 1 - fp8(dtype, size, "per_token_cast_to_fp8_contiguous") / best
+@pytest.mark.parametrize("dtype, size, times", [(*case, t) for case, t in zip(CASTS, (1.17, 1.36, 1.09, 1.29), strict=True)])
+def test_the_contiguous_fp8_tile_against_the_example(dtype, size, times):
+    assert round(fp8(dtype, size, CONTIGUOUS) / fp8(dtype, size, "TileLang's example form"), 2) == times
 
-    assert 0.01 < behind("bfloat16", "8192 x 32768") < 0.015 and behind("float32", "8192 x 32768") < 0.005
-    assert all(0.015 < behind(dtype, "4096 x 7168") < 0.055 for dtype in ("float32", "bfloat16"))
+
+@pytest.mark.parametrize("dtype, size", CASTS)
+def test_the_contiguous_fp8_tile_against_the_other_quantisers(dtype, size):
+    ours = fp8(dtype, size, CONTIGUOUS)
+    ahead = ours / max(fp8(dtype, size, name) for name in ("Triton, 16 groups, 4 warps", "Triton, 32 groups, 8 warps"))
+    assert 1 <= ahead < 1.005 if size == LARGE else 1.005 < ahead < 1.025
+    assert 0.925 < fp8(dtype, size, "TileKernels") / ours < 0.965
+
+
+def test_the_steps_of_the_fp8_cast():
+    def gain(dtype, size, after, before):
+        return fp8(dtype, size, after) / fp8(dtype, size, before)
+
+    row, columns, one_by_one = (
+        f"per_token_cast_to_fp8{what}" for what in ("", ", columns first", "_contiguous, scales one by one")
+    )
+    assert round(gain("float32", LARGE, columns, row), 2) == 1.16
+    assert gain("float32", LARGE, columns, row) > gain("float32", LARGE, one_by_one, columns)
+    assert gain("bfloat16", LARGE, one_by_one, columns) > gain("bfloat16", LARGE, columns, row)
+    scales = [gain(dtype, size, CONTIGUOUS, one_by_one) for dtype, size in CASTS]
+    assert min(scales) > 1 and 1.03 < max(scales) < 1.04
+    ms = {row["ms"] for row in rows("elementwise") if row["name"] == CONTIGUOUS and row["size"] == SERVING}
+    assert max(ms) < 0.040
+
+
+def test_twice_the_ideal_sectors_are_read_from_memory_once():
+    records = json.loads((RESULTS / "sectors.json").read_text())["rows"]
+    (row,) = (r for r in records if r["kernel"] == "per_token_cast_to_fp8" and r["args"] == {"M": 8192, "N": 8192})
+    read = 4 * 8192 * 8192
+    assert row["counted"]["load_sectors"] == 2 * read // 32 and row["dram_read_bytes"] < 1.01 * read
+
+
+def tuned(bench, op, dtype, size="2^28"):
+    """{(threads, elements or groups): ratio} of what was measured."""
+    return {
+        (row["args"]["threads"], row["args"].get("num_per_thread") or row["args"]["groups_per_block"]): row["ratio"]
+        for row in rows(f"{bench}-tuning")
+        if (row["op"], row["dtype"], row["size"]) == (op, dtype, size) and row["role"] == "rung" and row["ratio"]
+    }
+
+
+def test_more_elements_a_thread_did_not_help_and_too_few_cost():
+    for bench, op, dtype in (
+        ("elementwise", "add", "float32"),
+        ("elementwise", "add", "bfloat16"),
+        ("activations", "relu", "bfloat16"),
+        ("activations", "gelu_erf", "float32"),
+    ):
+        points = tuned(bench, op, dtype)
+        assert max(r for (_, elements), r in points.items() if elements >= 32) < max(points.values())
+    add = tuned("elementwise", "add", "bfloat16")
+    assert 0.065 < 1 - min(r for (_, elements), r in add.items() if elements == 4) / max(add.values()) < 0.075
+    cast = tuned("elementwise", "per_token_cast_to_fp8", "bfloat16", LARGE)
+    assert round(1 - cast[512, 16] / max(cast.values()), 2) == 0.43
+
+
+@pytest.mark.parametrize(
+    "bench, op, dtype, chosen",
+    [
+        ("elementwise", "add", "float32", (128, 8)),
+        ("elementwise", "add", "bfloat16", (128, 8)),
+        ("elementwise", "scale_cast", "float32 to float16", (128, 8)),
+        ("activations", "gelu_tanh", "float32", (128, 4)),
+        ("activations", "gelu_tanh", "bfloat16", (128, 8)),
+        ("activations", "gelu_erf", "float32", (128, 8)),
+        ("activations", "relu", "bfloat16", (128, 8)),
+    ],
+)
+def test_the_defaults_are_within_1_percent_of_the_best_point(bench, op, dtype, chosen):
+    points = tuned(bench, op, dtype)
+    assert points[chosen] > 0.99 * max(points.values())
+
+
+def test_many_scalar_accesses_a_thread():
+    def late(dtype, name):
+        return ratio("elementwise", "add", dtype, "2^28", name, "misaligned")
+
+    for dtype, flat in (("float32", 0.75), ("bfloat16", 0.5)):
+        several = late(dtype, "add_tail_split, any alignment, dynamic n")
+        assert several > 0.98 and several > 0.98 * late(dtype, "PyTorch")
+        assert late(dtype, "add_tail_split of clones") < late(dtype, "add_flat, dynamic n") < flat
 
 
 def test_what_a_call_costs():
@@ -116,12 +216,32 @@ def test_what_a_call_costs():
         for row in rows("activations")
         if (row["group"], row["op"], row["size"]) == ("call", "gelu_tanh", "2^16")
     }
-    assert 24 < calls["functional.gelu"] < 28 and 8.5 < calls["PyTorch"] < 9.5 and 20.5 < calls["Triton"] < 22.5
+    assert 27 < calls["functional.gelu"] < 29 and 12 < calls["PyTorch"] < 13 and 27 < calls["Triton"] < 29
+
+
+def test_misaligned_views_of_activations():
+    def late(op, dtype, name):
+        return ratio("activations", op, dtype, "2^28", name, "misaligned")
+
+    relu, gelu, erf = (("relu", "float32"), ("gelu_tanh", "bfloat16"), ("gelu_erf", "float32"))
+    assert 0.99 < late(*relu, "functional.relu") / late(*relu, "PyTorch") < 1.01
+    assert [round(late(*op, "functional.gelu") / late(*op, "PyTorch"), 2) for op in (erf, gelu)] == [1.17, 1.74]
+    assert 0.99 < late(*gelu, "functional.gelu") / late(*gelu, "Triton") < 1.01
+    for op, name in ((erf, "functional.gelu"), (relu, "functional.relu")):
+        assert 0.01 < 1 - late(*op, name) / late(*op, "Triton") < 0.025
+    copies = {row["tb_per_s"] for row in rows("activations") if (row["group"], row["role"]) == ("misaligned", "ceiling")}
+    assert round(min(copies), 1) == 2.6
+
+
+def test_a_cache_hint_costs_4_percent():
+    plain, hinted = (ratio("activations", "relu", "float32", "2^28", f"cuda_relu_f32x4{what}") for what in ("", "_hinted"))
+    assert round(1 - hinted / plain, 2) == 0.04
 
 
 def test_predicted_sectors():
-    """Equal but for the two cases that chapter 01 names."""
+    """All equal, and none left out but hand-written CUDA, of which nothing is predicted."""
     records = json.loads((RESULTS / "sectors.json").read_text())["rows"]
-    different = [(row["kernel"], row["args"]["dtype"]) for row in records if row["status"] == "different"]
-    assert sorted(different) == [("relu_register_vec", "bfloat16"), ("relu_register_vec", "float16")]
-    assert sum(row["status"] == "equal" for row in records) == 114
+    assert {row["kernel"] for row in records if row["status"] != "equal"} == {
+        row["kernel"] for row in records if row["kernel"].startswith("cuda_")
+    }
+    assert sum(row["status"] == "equal" for row in records) == 136

@@ -126,8 +126,10 @@ def tuning_block(document: Document) -> str:
         best, worst = points[0], points[-1]
         names = "; ".join(_point(row) for row in level)
         kernel = f"`{best['name'].split(',')[0]}`"
-        lines.append((kernel, *key[2:], f"{_point(best)}: {cell(best)}", names, f"{_point(worst)}: {cell(worst)}"))
-    columns = ("kernel", "dtype", "size", "best", "within 1 % of it", "worst")
+        asked = sum(work_key(row) == key and row["role"] == "rung" for row in document["rows"])
+        measured = f"{len(points)} of {asked}"
+        lines.append((kernel, *key[2:], measured, f"{_point(best)}: {cell(best)}", names, f"{_point(worst)}: {cell(worst)}"))
+    columns = ("kernel", "dtype", "size", "points measured", "best", "within 1 % of it", "worst")
     return tables.Table(columns, lines).markdown() if lines else ""
 
 

@@ -17,7 +17,7 @@ def stamp(method: str) -> dict[str, str | None]:
     """How, with what and when; None where something is not there (a GPU, a driver, triton, a git checkout).
 
     method: a sentence that says what was measured and how. Commit: `+changes` when files other than results differ from it;
-    $TILESCOPE_COMMIT stands in where the files were copied without their history.
+    $TILESCOPE_COMMIT says it where the files were copied without their history.
     """
     gpu = torch.cuda.is_available()
     return {
@@ -40,10 +40,11 @@ def gpu_folder(name: str) -> str:
 
 
 def _commit() -> str | None:
+    if told := os.environ.get("TILESCOPE_COMMIT"):
+        return told
     commit = _output("git", "-C", str(ROOT), "rev-parse", "--short=12", "HEAD")
-    if not commit:
-        return os.environ.get("TILESCOPE_COMMIT")
-    return commit + ("+changes" if _output("git", "-C", str(ROOT), "status", "--porcelain", "--", ".", ":!results") else "")
+    changes = commit and _output("git", "-C", str(ROOT), "status", "--porcelain", "--", ".", ":!results")
+    return f"{commit}+changes" if changes else commit
 
 
 def _version(package: str) -> str | None:
