@@ -32,7 +32,8 @@ class Bar:
 
 def bars(title: str, groups: Sequence[tuple[str, Sequence[Bar], float | None]], unit: str) -> str:
     """Horizontal bars in groups (label, bars, where the ceiling's line stands)."""
-    left, right, row, head = 270, 120, 19, 26
+    longest = max((len(bar.name) for _, of_group, _ in groups for bar in of_group), default=0)
+    left, right, row, head = max(270, 16 + 7 * longest), 120, 19, 26
     top = 48
     height = top + sum(head + row * len(of_group) for _, of_group, _ in groups) + 34
     most = max([v for _, of_group, line in groups for v in (line, *(b.high for b in of_group)) if v is not None], default=1.0)
@@ -96,24 +97,25 @@ def roofline(title: str, points: Sequence[Point], bandwidth: float, issue: float
     """Instructions a second over instructions a byte, both logarithmic. bandwidth: bytes a second; issue: the most
     instructions a second that the GPU can issue, None where its clock is not known. Points are numbered, as their names do
     not fit beside them."""
-    left, top, right = 70, 72, 310
+    left, top, right = 70, 72, 50 + 7 * max(len(point.name) for point in points)
     height = max(420, top + 60 + 18 * len(points))
-    bottom = 370
+    bottom = height - 50
     xs, ys = [p.x for p in points], [p.y for p in points] + ([issue] if issue else [])
     low_x, high_x = 2.0 ** math.floor(math.log2(min(xs))), 2.0 ** math.ceil(math.log2(max(xs)))
     if issue:  # so that the knee is in the picture
         high_x = max(high_x, 2.0 ** math.ceil(math.log2(2 * issue / bandwidth)))
     high_x = max(high_x, 2 * low_x)
-    low_y, high_y = 10.0 ** math.floor(math.log10(min(ys))), 10.0 ** math.ceil(math.log10(max(ys)))
+    low_y, high_y = 2.0 ** math.floor(math.log2(min(ys))), 2.0 ** math.ceil(math.log2(max(ys)))
     x = _log_scale(low_x, high_x, left, WIDTH - right)
-    y = _log_scale(low_y, max(high_y, 10 * low_y), bottom, top)
+    high_y = max(high_y, 2 * low_y)
+    y = _log_scale(low_y, high_y, bottom, top)
     parts = [_text(10, 20, title, "title"), *_key({role: ROLES[role] for role in ("rung", "peer")}, 40)]
     for power in range(round(math.log2(low_x)), round(math.log2(high_x)) + 1):
         at = x(2.0**power)
         parts += [_line(at, top, at, bottom, "grid"), _text(at, bottom + 18, f"2^{power}", "middle")]
-    for power in range(round(math.log10(low_y)), round(math.log10(high_y)) + 1):
-        at = y(10.0**power)
-        parts += [_line(left, at, WIDTH - right, at, "grid"), _text(left - 8, at + 4, f"10^{power}", "end")]
+    for power in range(round(math.log2(low_y)), round(math.log2(high_y)) + 1):
+        at = y(2.0**power)
+        parts += [_line(left, at, WIDTH - right, at, "grid"), _text(left - 8, at + 4, f"2^{power}", "end")]
     parts.append(_text((left + WIDTH - right) / 2, bottom + 38, "warp instructions a byte", "middle"))
     parts.append(_text(left, top - 8, "warp instructions a second"))
     knee = issue / bandwidth if issue else high_x
@@ -125,12 +127,20 @@ def roofline(title: str, points: Sequence[Point], bandwidth: float, issue: float
     path = " ".join(f"{x(a):.1f},{y(b):.1f}" for a, b in corners)
     parts.append(f'<polyline class="roof" points="{path}"/>')
     for number, point in enumerate(points, 1):
-        parts += [
-            _dot(x(point.x), y(point.y), ROLES[point.role], point.name),
-            _text(x(point.x) + 7, y(point.y) + 4, str(number)),
-        ]
+        parts.append(_dot(x(point.x), y(point.y), ROLES[point.role], point.name))
         parts.append(_text(WIDTH - right + 18, top + 18 * number - 6, f"{number}  {point.name}"))
+    # Points lie on the roof or below it, which rises to the right: there is room below them.
+    parts += [_text(a + 4, b + 15, text) for a, b, text in _labels([(x(p.x), y(p.y)) for p in points])]
     return _svg(height, parts)
+
+
+def _labels(places: Sequence[tuple[float, float]]) -> list[tuple[float, float, str]]:
+    """(x, y, numbers) for places numbered from 1: those that lie together share a label at the first."""
+    together: dict[tuple[float, float], list[int]] = {}
+    for number, (a, b) in enumerate(places, 1):
+        near = next((at for at in together if abs(at[0] - a) < 16 and abs(at[1] - b) < 12), (a, b))
+        together.setdefault(near, []).append(number)
+    return [(a, b, ", ".join(map(str, numbers))) for (a, b), numbers in together.items()]
 
 
 def _svg(height: float, parts: Iterable[str]) -> str:

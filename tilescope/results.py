@@ -256,17 +256,27 @@ def sweep_chart(title: str, rows: Sequence[Row]) -> str:
     return plots.lines(title, series, "n", "TB/s of calls one after the other, L2 warm")
 
 
+SIZES_AND_TYPES = ("n", "M", "N", "dtype", "in_dtype", "out_dtype", "scale")
+
+
+def _form(kernel: str, args: dict[str, Any]) -> tuple:
+    """What a measured and a counted row of the same kernel have in common: its name, its dtype and its other arguments."""
+    more = sorted((key, value) for key, value in args.items() if key not in SIZES_AND_TYPES)
+    return kernel, args.get("dtype", args.get("out_dtype")), *more
+
+
 def roof_points(rows: Sequence[Row], counted: Sequence[Row]) -> list[plots.Point]:
     """Rows of the group "large" whose kernel was counted, whole tiles, in the same dtype; the first size of each."""
     instructions = {}
     for row in counted:
         if row["warp_instructions"] and row["args"].get("n", 0) % 2048 == 0:
-            key = (row["kernel"], row["args"].get("dtype", row["args"].get("out_dtype")))
-            instructions.setdefault(key, row["warp_instructions"] / row["bytes"])
+            instructions.setdefault(_form(row["kernel"], row["args"]), row["warp_instructions"] / row["bytes"])
     found: dict[str, plots.Point] = {}
     for row in rows:
-        dtype = row["args"].get("dtype", row["args"].get("out_dtype"))
-        each = instructions.get((row["name"], dtype))
+        kernel, _, note = row["name"].partition(", ")
+        form = _form(kernel, row["args"])
+        # A note that no argument says, such as a compiler's flag, is another kernel.
+        each = None if note and len(form) == 2 else instructions.get(form)
         label = f"{row['name']} {row['dtype']}"
         if row["group"] == "large" and row["status"] == "measured" and each and label not in found:
             found[label] = plots.Point(label, row["role"], each, each * row["tb_per_s"] * 1e12)

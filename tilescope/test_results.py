@@ -129,6 +129,33 @@ def test_the_roofline_joins_bandwidth_and_counted_instructions(tmp_path):
     ET.fromstring(results.roof_chart("title", [point], unknown))
 
 
+def test_the_roofline_tells_forms_of_a_kernel_apart():
+    counted = dict.fromkeys(sectors.KEYS) | {"kernel": "cast", "bytes": 100}
+    forms = [
+        counted | {"args": {"M": 2, "N": 128, "dtype": "float32", "at_once": False}, "warp_instructions": 10},
+        counted | {"args": {"M": 2, "N": 128, "dtype": "float32"}, "warp_instructions": 20},
+    ]
+    row = {"group": "large", "role": "rung", "dtype": "float32", "status": "measured", "tb_per_s": 1.0}
+    rows = [
+        row | {"name": "cast", "args": {"M": 8, "N": 256, "dtype": "float32"}},
+        row | {"name": "cast, one by one", "args": {"M": 8, "N": 256, "dtype": "float32", "at_once": False}},
+        row | {"name": "cast, fast math", "args": {"M": 8, "N": 256, "dtype": "float32"}},
+    ]
+    points = results.roof_points(rows, forms)
+    assert [(p.name, p.x) for p in points] == [("cast float32", 0.2), ("cast, one by one float32", 0.1)]
+
+
+def test_points_that_lie_together_share_a_label():
+    assert plots._labels([(10, 10), (100, 10), (18, 14)]) == [(10, 10, "1, 3"), (100, 10, "2")]
+
+
+def test_a_long_name_makes_room_for_itself():
+    name = "x" * 60
+    root = ET.fromstring(plots.bars("title", [("group", [plots.Bar(name, "rung", 1.0, None, None, "1")], None)], "TB/s"))
+    (label,) = (e for e in root.iter("{http://www.w3.org/2000/svg}text") if e.text == name)
+    assert float(label.get("x")) >= 7 * len(name)
+
+
 def test_plots_are_well_formed_transparent_and_stay_inside(tmp_path):
     recording(tmp_path, some_rows())
     for text in results.charts("elementwise", tmp_path).values():
