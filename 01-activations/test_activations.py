@@ -6,6 +6,7 @@ import inspect_activations
 import op_matrix
 import pytest
 import relu_variants as relu
+import tilelang
 import tilelang.language as T
 import torch
 
@@ -120,6 +121,25 @@ def test_a_ragged_n_costs_neither_registers_nor_requests(factory, dtype, n):
 def test_sizes_beyond_32_bits_index_with_64():
     for n in (2**31 + 2**20, T.dynamic("n", "int64")):
         assert "int64_t" in render.cuda(inspect(gelu.gelu_tanh_fast, n=n, dtype="bfloat16", sass=False))
+
+
+@tilelang.jit(out_idx=[-1])
+def inline(formula, n, dtype):
+    """Y = formula(X) without fragments and without a name for the loaded value; X, Y: (n,) of dtype."""
+
+    @T.prim_func
+    def main(X: T.Tensor((n,), dtype), Y: T.Tensor((n,), dtype)):
+        with T.Kernel(n // 2048, threads=256) as bx:
+            for i in T.Parallel(2048):
+                Y[bx * 2048 + i] = T.cast(formula(T.cast(X[bx * 2048 + i], "float32")), dtype)
+
+    return main
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("formula", [gelu.gelu_sigmoid, gelu.gelu_as7126])
+def test_inline_the_fast_formulas_would_be_scalar(formula, dtype):
+    assert inspect(inline, formula=formula, n=N, dtype=dtype, arch="sm_90a", sass=False).verdict.startswith("scalar")
 
 
 # -- values ----------------------------------------------------------------------------------------------------------------

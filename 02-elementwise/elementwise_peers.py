@@ -18,7 +18,7 @@ from tilescope.arguments import check_dtype, check_multiple, check_size, check_t
 @tilelang.jit(out_idx=[-2, -1])
 def per_token_cast_to_fp8_divided(M, N, blk_m=8, threads=128, dtype="float32"):
     """Codes Y and scales S of X in the form of TileLang's own example: tiles of `blk_m` rows by one group, and every element
-    divided by the scale and clamped.
+    divided by the scale and clamped. Versions of the example annotate a layout besides; this leaves it to TileLang.
 
     X: (M, N) of `dtype` (float32, float16, bfloat16); Y: (M, N) float8_e4m3fn; S: (M, N // 128) float32; N a multiple of 128.
     A code may differ by one step from those of `per_token_cast_to_fp8`, which multiplies. Raises ValueError on a bad argument.

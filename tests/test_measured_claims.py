@@ -1,6 +1,7 @@
 """What the chapters' prose says of the measurements, against the measurements that are recorded."""
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -105,8 +106,11 @@ def test_what_arithmetic_costs_gelu_in_bfloat16():
     def gelu(name):
         return ratio("activations", "gelu_tanh", "bfloat16", "2^28", name)
 
-    for name in ("gelu_tanh_thread_vec", "gelu_tanh_register_vec", "PyTorch", "cuda_gelu_tanh_packed128"):
-        assert 0.80 <= gelu(name) < 0.865
+    for name in ("gelu_tanh_thread_vec", "gelu_tanh_register_vec", "PyTorch", "torch.compile", "cuda_gelu_tanh_packed128"):
+        assert 0.79 <= gelu(name) < 0.865
+    vectorised = ("gelu_tanh_thread_vec", "gelu_tanh_register_vec", "gelu_tanh_fast", "PyTorch", "torch.compile", "Triton")
+    float32 = [ratio("activations", "gelu_tanh", "float32", "2^28", name) for name in (*vectorised, "cuda_gelu_f32x4")]
+    assert max(float32) / min(float32) < 1.04
     assert round(gelu("gelu_tanh_fast") / gelu("PyTorch"), 2) == 1.18 and gelu("gelu_tanh_register_vec, fast math") > 1
     assert gelu("gelu_tanh_fast") > 1.12 * gelu("cuda_gelu_tanh_packed128")
     wrong = {row["dtype"] for row in rows("activations") if row["name"].endswith("fast math") and row["status"] == "wrong"}
@@ -140,14 +144,13 @@ def test_the_steps_of_the_fp8_cast():
     def gain(dtype, size, after, before):
         return fp8(dtype, size, after) / fp8(dtype, size, before)
 
-    row, columns, one_by_one = (
-        f"per_token_cast_to_fp8{what}" for what in ("", ", columns first", "_contiguous, scales one by one")
-    )
-    assert round(gain("float32", LARGE, columns, row), 2) == 1.16
-    assert gain("float32", LARGE, columns, row) > gain("float32", LARGE, one_by_one, columns)
-    assert gain("bfloat16", LARGE, one_by_one, columns) > gain("bfloat16", LARGE, columns, row)
-    scales = [gain(dtype, size, CONTIGUOUS, one_by_one) for dtype, size in CASTS]
-    assert min(scales) > 1 and 1.03 < max(scales) < 1.04
+    names = ("", ", columns first", "_contiguous, scales one by one", "_contiguous")
+    steps = ["TileLang's example form", *(f"per_token_cast_to_fp8{name}" for name in names)]
+    gains = {case: [round(gain(*case, b, a), 2) for a, b in pairwise(steps)] for case in CASTS}
+    float32, bfloat16 = gains["float32", LARGE], gains["bfloat16", LARGE]
+    assert float32[:2] == [1.00, 1.16] and all(1 <= step <= 1.01 for step in float32[2:])
+    assert bfloat16 == [1.17, 1.06, 1.08, 1.01]
+    assert [gains[dtype, SERVING][-1] for dtype in ("float32", "bfloat16")] == [1.02, 1.04]
     ms = {row["ms"] for row in rows("elementwise") if row["name"] == CONTIGUOUS and row["size"] == SERVING}
     assert max(ms) < 0.040
 
@@ -206,17 +209,27 @@ def test_many_scalar_accesses_a_thread():
 
     for dtype, flat in (("float32", 0.75), ("bfloat16", 0.5)):
         several = late(dtype, "add_tail_split, any alignment, dynamic n")
-        assert several > 0.98 and several > 0.98 * late(dtype, "PyTorch")
+        behind = several / late(dtype, "PyTorch")
+        assert abs(behind - 1) < 0.01 if dtype == "bfloat16" else 0.985 < behind < 0.995
         assert late(dtype, "add_tail_split of clones") < late(dtype, "add_flat, dynamic n") < flat
+    assert 1.02 < late("bfloat16", "Triton") / late("bfloat16", "add_tail_split, any alignment, dynamic n") < 1.025
+    ceilings = {
+        (row["group"], row["dtype"]): row["tb_per_s"]
+        for row in rows("elementwise")
+        if row["role"] == "ceiling" and row["op"] == "add" and row["size"] == "2^28"
+    }
+    assert 0.87 < ceilings["misaligned", "bfloat16"] / ceilings["large", "bfloat16"] < 0.885
 
 
 def test_what_a_call_costs():
-    calls = {
-        row["name"]: row["call_us"]
-        for row in rows("activations")
-        if (row["group"], row["op"], row["size"]) == ("call", "gelu_tanh", "2^16")
-    }
-    assert 27 < calls["functional.gelu"] < 29 and 12 < calls["PyTorch"] < 13 and 27 < calls["Triton"] < 29
+    calls = [row for row in rows("activations") if row["group"] in ("call", "sweep")]
+    for name, low, high in (("functional.gelu", 26, 39), ("Triton", 26, 39.1), ("PyTorch", 12, 15)):
+        small = [row["call_us"] for row in calls if row["name"] == name and row["elements"] < 1 << 24]
+        assert len(small) > 5 and low < min(small) and max(small) < high
+    small = [row for row in calls if row["elements"] < 1 << 24]
+    assert all(row["ms"] * 1e3 < row["call_us"] / 2 for row in small)
+    large = [row for row in calls if row["elements"] >= 1 << 26]
+    assert all(abs(row["call_us"] / row["ms"] / 1e3 - 1) < 0.04 for row in large)
 
 
 def test_misaligned_views_of_activations():

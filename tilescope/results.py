@@ -19,6 +19,7 @@ OPS = {
     "activations": ("relu", "gelu_tanh", "gelu_erf"),
     "elementwise": ("add", "scale_cast", "per_token_cast_to_fp8"),
 }
+ALSO = {"activations": ("accuracy",)}  # measured by the chapter's own scripts
 NOTHING = "Not measured yet: `make bench` and `make sectors` on a GPU, then `make results`, write this."
 
 Document = dict[str, Any]
@@ -103,14 +104,14 @@ def ragged_block(document: Document) -> str:
 
 def calls_block(document: Document, groups: Sequence[str]) -> str:
     """Works down, candidates across."""
-    rows = [row for row in document["rows"] if row["group"] in groups and row["role"] != "ceiling"]
+    rows = [row for row in document["rows"] if row["group"] in groups]
     names = list(dict.fromkeys((row["name"], row["role"]) for row in rows))
     lines = []
     for key in dict.fromkeys(map(work_key, rows)):
         by = {row["name"]: row for row in rows if work_key(row) == key}
         make_cell = call_cell if any(row["call_us"] is not None for row in by.values()) else cell
-        lines.append((*key[1:], *(make_cell(by.get(name)) for name, _ in names)))
-    columns = ("op", "dtype", "n", *(_code(name, role) for name, role in names))
+        lines.append((*key, *(make_cell(by.get(name)) for name, _ in names)))
+    columns = ("group", "op", "dtype", "n", *(_code(name, role) for name, role in names))
     return _with_reasons(tables.Table(columns, lines), rows) if rows else ""
 
 
@@ -134,7 +135,7 @@ def tuning_block(document: Document) -> str:
 
 
 def sectors_block(document: Document, chapter: str) -> str:
-    """A row a kernel: of how many cases the predictions equal the counters; DRAM traffic where it was beyond the L2."""
+    """A row a kernel: of how many cases the predictions equal the counters; DRAM traffic of the largest case."""
     rows = [row for row in document["rows"] if row["chapter"] == chapter]
     lines = []
     for kernel in dict.fromkeys(row["kernel"] for row in rows):
@@ -144,21 +145,32 @@ def sectors_block(document: Document, chapter: str) -> str:
         registers = sorted({row["registers"] for row in of_kernel if row["registers"] is not None})
         largest = max(of_kernel, key=lambda row: row["bytes"])
         dram = [largest[key] for key in ("dram_read_bytes", "dram_write_bytes")]
-        moved = f"{sum(dram) / largest['bytes']:.3f} of {largest['bytes'] / 1e6:.0f} MB" if None not in dram else ""
+        moved = "{:.1f} + {:.1f} of {:.1f}".format(*(x / 1e6 for x in (*dram, largest["bytes"]))) if None not in dram else ""
         verdict = f"{equal} of {len(compared)}" if compared else of_kernel[0]["why"] or of_kernel[0]["status"]
         reach = "-".join(map(str, dict.fromkeys((registers[0], registers[-1])))) if registers else ""
         lines.append((f"`{kernel}`", verdict, reach, moved))
-    columns = ("kernel", "cases where prediction and counters are equal", "registers", "DRAM bytes, largest case")
+    columns = ("kernel", "cases where prediction and counters are equal", "registers", "MB read + written, of those to move")
     wrong = [row for row in rows if sectors.is_fault(row)]
     reasons = "\n".join(f"- {row['kernel']} {row['args']}: {row['status']}: {row['why']}" for row in wrong)
     return "\n\n".join(filter(None, (tables.Table(columns, lines).markdown(), reasons))) if lines else ""
 
 
-def stamp_line(document: Document) -> str:
-    stamp = document["stamp"]
-    parts = [stamp["gpu"], *(f"{key} {stamp[key]}" for key in ("driver", "cuda", "torch", "tilelang", "triton") if stamp[key])]
-    whole = "" if document.get("complete", True) else " The run was cut short."
-    return f"{', '.join(parts)}; {stamp['date']}, commit {stamp['commit']}, timer {document['timer']['backend']}.{whole}"
+STAMPED = ("driver", "cuda", "torch", "tilelang", "triton")
+
+
+def stamp_lines(documents: dict[str, Document]) -> str:
+    """A line a file: with what, when, at which commit, and how often each candidate was measured."""
+    lines = []
+    for name, document in documents.items():
+        stamp = document["stamp"]
+        parts = [stamp["gpu"], *(f"{key} {stamp[key]}" for key in STAMPED if stamp.get(key))]
+        parts += [stamp["date"], f"commit {stamp['commit']}"]
+        if "timer" in document:
+            rounds = sorted({len(row["rounds_ms"]) for row in document["rows"] if row["rounds_ms"]}) or [0]
+            parts.append(f"timer {document['timer']['backend']}, rounds {rounds[0]} to {rounds[-1]}")
+        whole = "" if document.get("complete", True) else ", cut short"
+        lines.append(f"- {name}: {', '.join(parts)}{whole}")
+    return "\n".join(lines)
 
 
 def blocks(bench: str, root: Path = records.RESULTS) -> dict[str, Block]:
@@ -169,7 +181,13 @@ def blocks(bench: str, root: Path = records.RESULTS) -> dict[str, Block]:
         records.load(f"{bench}-tuning", root),
         records.load("sectors", root),
     )
-    made = {"measured": {gpu: stamp_line(document) for gpu, document in bandwidths.items()}}
+    files = {bench: bandwidths, f"{bench}-tuning": tunings, "sectors": counts}
+    files |= {name: records.load(name, root) for name in ALSO.get(bench, ())}
+    made = {
+        "measured": {
+            gpu: stamp_lines({name: by_gpu[gpu] for name, by_gpu in files.items() if gpu in by_gpu}) for gpu in bandwidths
+        }
+    }
     for op in OPS[bench]:
         made[f"bandwidth-{op}"] = {gpu: bandwidth_block(document, op) for gpu, document in bandwidths.items()}
     made["ragged-cost"] = {gpu: ragged_block(document) for gpu, document in bandwidths.items()}

@@ -188,7 +188,15 @@ def run_all(works, tmp_path, **meter):
     return json.loads((tmp_path / "nvidia-test" / "x.json").read_text())
 
 
-def test_ctrl_c_keeps_what_was_measured(tmp_path):
+@pytest.fixture
+def ctrl_c():
+    """SIGINT as in a terminal: a job in the background is started with it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_ctrl_c_keeps_what_was_measured(tmp_path, ctrl_c):
     rounds = iter([2.0, 3.0])
 
     def round_ms(call):

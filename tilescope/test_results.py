@@ -104,13 +104,18 @@ def test_the_tuning_table_names_the_best_point():
 
 
 def test_the_sectors_table_counts_and_explains():
-    base = dict.fromkeys(sectors.KEYS) | {"chapter": "02-elementwise", "kernel": "add_flat", "args": {"n": 1}, "bytes": 1000}
+    base = dict.fromkeys(sectors.KEYS) | {
+        "chapter": "02-elementwise",
+        "kernel": "add_flat",
+        "args": {"n": 1},
+        "bytes": 10_000_000,
+    }
     rows = [
-        base | {"status": "equal", "registers": 12, "dram_read_bytes": 600, "dram_write_bytes": 300},
+        base | {"status": "equal", "registers": 12, "dram_read_bytes": 6_000_000, "dram_write_bytes": 3_000_000},
         base | {"status": "different", "why": "load_sectors: predicted 1, counted 2", "bytes": 10},
     ]
     text = results.sectors_block({"rows": rows}, "02-elementwise")
-    assert "| `add_flat` | 1 of 2 | 12 | 0.900 of 0 MB |" in text and "predicted 1, counted 2" in text
+    assert "| `add_flat` | 1 of 2 | 12 | 6.0 + 3.0 of 10.0 |" in text and "predicted 1, counted 2" in text
     assert results.sectors_block({"rows": rows}, "01-activations") == ""
 
 
