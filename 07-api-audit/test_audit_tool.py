@@ -429,6 +429,14 @@ def test_compat(tool, line, clean):
     assert tool("--compat", "a.py")[0] == (0 if clean else 1)
 
 
+def test_compat_of_a_file_that_does_not_parse(tool):
+    """Under no release, and not under all of them for want of anything to complain of."""
+    write("a.py", T + "T.copy(a, b)\n")
+    write("b.py", T + "T.copy(a,\n")
+    code, out = tool("--compat", "a.py", "b.py")[:2]
+    assert code == 1 and "b.py: no release\n    not in 0.1.3 to 0.1.15: " in out and "all 2 files: no release" in out
+
+
 def test_compat_of_a_set(tool):
     write("a.py", T + "T.gemm_v2(a, b, c)\n")
     write("b.py", T + "T.Kernel(1, cluster_dims=2)\n")

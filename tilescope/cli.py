@@ -155,9 +155,11 @@ def _too_narrow(reports: list, bits: int | None) -> bool:
 
 
 def _run_once(factory: object, arch: str, args: dict[str, object]) -> bool:
+    from .program import factory_name
     from .running import run_random
 
     result = run_random(factory, arch=arch, **args)
+    print(f"{factory_name(factory)} {' '.join(f'{name}={value}' for name, value in args.items())}".rstrip())
     print(result)
     return result.ok
 

@@ -33,13 +33,18 @@ class Compat(NamedTuple):
 
 
 def compat(paths, ignored=None, progress=None):
-    """A Compat for each file that uses TileLang, and one, with the path "", for all of them."""
+    """A Compat for each file that uses TileLang, and one, with the path "", for all of them. What does not parse is clean under
+    no release."""
     surfaces = [load(release) for release in releases()]
     files, stored = [], {surface.release: set() for surface in surfaces}
-    for path, _source, resolved in sources(paths, ignored, progress=progress):
-        if not resolved.uses:
+    for path, source, resolved in sources(paths, ignored, progress=progress):
+        failures = {
+            broken.reason: ({surface.release: ("", broken.reason) for surface in surfaces}, broken.line)
+            for broken in source.broken
+            if broken.whole
+        }
+        if not resolved.uses and not failures:
             continue
-        failures = {}
         for surface in surfaces:
             stored[surface.release] |= {about(ref, surface) for ref in resolved.stores}
             tested = {about(ref, surface) for ref in resolved.tested}
