@@ -153,15 +153,25 @@ def test_the_scalar_kernel_is_coalesced(op, dtype):
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("op", functional.OPS)
 def test_a_result_does_not_depend_on_where_a_view_starts(op, dtype):
-    """Bit for bit: both kernels compute one formula."""
-    x = special(1027, dtype, torch.Generator().manual_seed(5))
+    """Bit for bit, in whole tiles and in the last one: both kernels compute one formula."""
+    generator = torch.Generator().manual_seed(5)
+    x = torch.cat([special(4100, dtype, generator), torch.linspace(-6, 6, 4099).to(getattr(torch, dtype))])
     results = []
-    for misaligned in (False, True):
+    for misaligned, view in ((False, x[1:].clone()), (True, x[1:])):
         factory, args = functional._rung((op, dtype, misaligned, False))
-        result = emulate(factory, x, **args)
+        result = emulate(factory, view, **args)
         assert result.ok, result
         results.append(result.outputs[0])
     assert len(differing(*results)) == 0
+
+
+@pytest.mark.parametrize("dtype, loads", [("float32", 8), ("float16", 16), ("bfloat16", 16)])
+@pytest.mark.parametrize("op", functional.OPS)
+def test_the_scalar_kernel_has_32_bytes_a_thread_and_32_registers(op, dtype, loads):
+    sass = inspect(functional.any_alignment, op=op, n=1 << 20, dtype=dtype, arch="sm_90a").sass
+    assert sass.count("LDG") == sass.count("STG") == loads
+    dynamic = inspect(functional.any_alignment, op=op, n=T.dynamic("n"), dtype=dtype, arch="sm_90a").sass
+    assert dynamic.registers <= 32 and dynamic.spill_bytes == 0
 
 
 def test_64_bits_from_2_to_the_31_elements():
@@ -258,6 +268,7 @@ def test_no_backward_is_said_and_not_skipped(emulated):
         ({"threads": 48}, "threads=48 is not a multiple of 32"),
         ({"num_per_thread": 0}, "num_per_thread=0 is not a positive integer"),
         ({"dtype": "int32"}, "dtype='int32' is not supported"),
+        ({"dtype": "garbage"}, "dtype='garbage' is not supported"),
     ],
 )
 def test_bad_arguments_of_the_scalar_kernel(args, words):

@@ -25,6 +25,7 @@ from tilescope.arguments import (
     blocks_for,
     check_dtype,
     check_elementwise,
+    check_flag,
     check_multiple,
     check_size,
     check_threads,
@@ -33,6 +34,7 @@ from tilescope.arguments import (
 
 GROUP = 128  # neighbours along a row that share one fp8 scale, as DeepSeek-V3 quantises its activations
 FP8_MAX = 448.0  # largest finite float8_e4m3fn
+MAX_PER_THREAD = 64  # elements of an fp8 tile; registers hold no more
 AMAX_FLOOR = 1e-4  # keeps the scale of an all-zero group above zero; the value of TileLang's own example
 
 
@@ -111,15 +113,16 @@ def add_register_vec(n, threads=256, num_per_thread=8, dtype="float32"):
 
 @checked
 @tilelang.jit(out_idx=[-1])
-def add_tail_split(n, threads=128, num_per_thread=8, any_alignment=False, dtype="float32"):
+def add_tail_split(n, threads=128, num_per_thread=8, dtype="float32", any_alignment=False):
     """C = A + B for any n: whole tiles without a bounds check, one guarded tile at the end.
 
     A, B, C: (n,) of `dtype` (float32, float16, bfloat16); any n > 0, static or T.dynamic("n"). A dynamic n counts in
     int32; for 2^31 elements and more make it T.dynamic("n", "int64"). any_alignment: scalar accesses, several a thread, so
     that a tensor may start at any element.
-    Raises ValueError on a bad n, threads, num_per_thread or dtype.
+    Raises ValueError on a bad argument.
     """
     dtype = check_elementwise(n, threads, num_per_thread, dtype)
+    check_flag("any_alignment", any_alignment)
     tile = threads * num_per_thread
     width = T.int32(1) if any_alignment else None  # elements of an access; None: as many as fit
 
@@ -188,32 +191,52 @@ def per_token_cast_to_fp8_reference(x: torch.Tensor) -> tuple[torch.Tensor, torc
     return codes.flatten(-2), amax / largest
 
 
-def _check_fp8(M, N, threads, dtype) -> str:
+def _check_fp8(M, N, dtype) -> str:
     check_size("M", M, dynamic=False)
     check_size("N", N, dynamic=False)
     check_multiple("N", N, of=GROUP, instead="pad the rows with zeros to the next multiple")
-    check_threads(threads)
     return check_dtype("dtype", dtype, FLOATS)
+
+
+def _check_tile(name: str, groups: int, threads: int) -> None:
+    """Each thread has as many elements as any other: else TileLang's reductions may wait for threads that never come."""
+    check_threads(threads)
+    elements = groups * GROUP
+    if elements % threads:
+        raise ValueError(f"threads={threads} does not divide the {elements} elements of a tile, {name}={groups} times {GROUP}")
+    if elements > threads * MAX_PER_THREAD:
+        raise ValueError(f"{name}={groups} gives each of {threads} threads more than {MAX_PER_THREAD} elements; take fewer")
+
+
+def _threads_for(groups: int, dtype: str) -> int:
+    """Threads for 32 bytes of input each, or more where whole warps that divide the tile come to less."""
+    warps = min(groups * GROUP * item_bytes(dtype) // 32, MAX_THREADS) // WARP
+    return WARP * max((count for count in range(1, warps + 1) if groups * GROUP % (count * WARP) == 0), default=1)
 
 
 @checked
 @tilelang.jit(out_idx=[-2, -1])
-def per_token_cast_to_fp8(M, N, blk_m=8, threads=128, columns_first=False, dtype="float32"):
+def per_token_cast_to_fp8(M, N, blk_m=8, threads=128, dtype="float32", columns_first=False):
     """Codes Y and scales S of X, in tiles of `blk_m` rows by one group, as TileLang's own example cuts it.
 
     X: (M, N) of `dtype` (float32, float16, bfloat16); Y: (M, N) float8_e4m3fn; S: (M, N // 128) float32, what a code is
     worth: X is about Y * S. N a multiple of 128. Each group is x * (448 / amax), amax at least 1e-4.
     NaN: its code is NaN, and amax leaves it out. inf: its scale is inf, its code NaN, every other code of the group 0.
     columns_first: whether the next block takes the next group of the same rows, and not the same group of the next rows.
-    Raises ValueError on a bad M, N, blk_m, threads or dtype.
+    Raises ValueError on a bad argument; `threads` has to divide the tile's elements.
     """
-    dtype = _check_fp8(M, N, threads, dtype)
+    dtype = _check_fp8(M, N, dtype)
     check_size("blk_m", blk_m, dynamic=False)
+    _check_tile("blk_m", blk_m, threads)
+    check_flag("columns_first", columns_first)
     columns = N // GROUP
     grid = (columns, blocks_for(M, blk_m)) if columns_first else (blocks_for(M, blk_m), columns)
     if grid[1] > MAX_GRID_Y:
         axis = f"M={M}" if columns_first else f"N={N}"
-        raise ValueError(f"{axis} needs more than {MAX_GRID_Y} blocks along y; per_token_cast_to_fp8_contiguous takes it")
+        raise ValueError(
+            f"{axis} needs more than {MAX_GRID_Y} blocks along y; use columns_first={not columns_first}, or below 2^31 "
+            "elements per_token_cast_to_fp8_contiguous"
+        )
 
     @T.prim_func
     def main(X: T.Tensor((M, N), dtype), Y: T.Tensor((M, N), "float8_e4m3fn"), S: T.Tensor((M, N // GROUP), "float32")):
@@ -239,22 +262,25 @@ def per_token_cast_to_fp8(M, N, blk_m=8, threads=128, columns_first=False, dtype
 
 @checked
 @tilelang.jit(out_idx=[-2, -1])
-def per_token_cast_to_fp8_contiguous(M, N, groups_per_block=16, threads=None, scales_at_once=True, dtype="float32"):
+def per_token_cast_to_fp8_contiguous(M, N, groups_per_block=16, threads=None, dtype="float32", scales_at_once=True):
     """The numbers of `per_token_cast_to_fp8`, from tiles that are contiguous in memory: a row is whole groups, so the
     matrix is a list of groups and a block takes the next `groups_per_block` of them, for any M * N below 2^31.
 
-    X, Y, S, NaN, inf: as `per_token_cast_to_fp8`. threads: None for 32 bytes of X a thread.
+    X, Y, S, NaN, inf: as `per_token_cast_to_fp8`. groups_per_block: best a multiple of 16. threads: None for 32 bytes of X a
+    thread, as near as whole warps that divide the tile come to it.
     scales_at_once: whether a block's scales meet in shared memory and are stored together, and not group by group.
-    Raises ValueError on a bad M, N, groups_per_block, threads or dtype.
+    Raises ValueError on a bad argument; `threads` has to divide the tile's elements.
     """
+    dtype = _check_fp8(M, N, dtype)
     check_size("groups_per_block", groups_per_block, dynamic=False)
-    dtype = check_dtype("dtype", dtype, FLOATS)
-    if threads is None:
-        warps = groups_per_block * GROUP * item_bytes(dtype) // (32 * WARP)
-        threads = WARP * max(1, min(warps, MAX_THREADS // WARP))
-    _check_fp8(M, N, threads, dtype)
+    threads = _threads_for(groups_per_block, dtype) if threads is None else threads
+    _check_tile("groups_per_block", groups_per_block, threads)
+    check_flag("scales_at_once", scales_at_once)
     if M * N >= 2**31:
-        raise ValueError(f"M * N = {M * N} passes 2^31 elements, whose indices are not int32; per_token_cast_to_fp8 takes them")
+        raise ValueError(
+            f"M * N = {M * N} passes 2^31 elements, whose indices are not int32; per_token_cast_to_fp8 takes them, with "
+            "columns_first=True when N is large"
+        )
     groups = M * N // GROUP
 
     @T.prim_func

@@ -131,6 +131,20 @@ def test_tuning_measures_the_whole_grid_and_its_ceiling():
         assert len({candidate.name for candidate in work.candidates}) == len(roles)
 
 
+def test_triton_stores_the_scales_of_a_block_at_once():
+    """What chapter 02 says of Triton's code: they pass through shared memory. Compiled for sm_90, which needs no GPU."""
+    triton = pytest.importorskip("triton", reason="Triton comes with PyTorch's CUDA build")
+    from elementwise_triton import GROUP, fp8_kernel
+    from triton.backends.compiler import GPUTarget
+
+    types = {"X": "*bf16", "Y": "*fp8e4nv", "S": "*fp32", "groups": "i32", "GROUPS": "constexpr", "GROUP": "constexpr"}
+    aligned = {(position,): [["tt.divisibility", 16]] for position in range(4)}
+    source = triton.compiler.ASTSource(fp8_kernel, types, {"GROUPS": 16, "GROUP": GROUP}, aligned)
+    ptx = triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 4}).asm["ptx"]
+    codes, shared, scales = (ptx.find(text) for text in ("st.global.v4", "st.shared", "st.global.b32"))
+    assert min(codes, shared, scales) >= 0 and shared < ptx.find("bar.sync") < scales
+
+
 def test_the_example_form_is_near_the_reference():
     """Dividing by the scale rounds otherwise than multiplying by its inverse: a code may differ by a step, none by two."""
     (x,) = fp8_rows(24, 384, "float32")(torch.Generator().manual_seed(1))

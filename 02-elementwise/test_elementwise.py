@@ -122,7 +122,7 @@ def test_around_2_to_the_31_elements(factory):
 def test_fp8_matrices_of_more_than_2_to_the_31_elements():
     report = inspect(kernels.per_token_cast_to_fp8, M=1 << 20, N=4096, arch="sm_90a", sass=False)
     assert next(a for a in report.accesses if a.buffer == "X").requests == (1 << 32) // 128
-    with pytest.raises(ValueError, match="M \\* N = 4294967296 passes 2.31 elements.*per_token_cast_to_fp8 takes them"):
+    with pytest.raises(ValueError, match="M \\* N = 4294967296 passes 2.31 elements.*per_token_cast_to_fp8 takes them, with"):
         kernels.per_token_cast_to_fp8_contiguous(1 << 20, 4096)
 
 
@@ -330,6 +330,9 @@ def test_fp8_refuses_columns_that_are_no_whole_groups(factory):
 def test_fp8_refuses_more_blocks_than_a_grid_has():
     with pytest.raises(ValueError, match="needs more than 65535 blocks along y"):
         kernels.per_token_cast_to_fp8(1, 128 * 65536)
+    with pytest.raises(ValueError, match="N=8388608 .* use columns_first=True, or below 2.31 elements"):
+        kernels.per_token_cast_to_fp8(256, 128 * 65536)
+    assert inspect(kernels.per_token_cast_to_fp8, M=256, N=128 * 65536, columns_first=True, sass=False).grid[:2] == (65536, 32)
     with pytest.raises(ValueError, match="M=524288 needs more than 65535 blocks along y"):
         kernels.per_token_cast_to_fp8(8 * 65536, 128, columns_first=True)
 
@@ -343,6 +346,44 @@ def test_any_number_of_groups_a_block(groups, dtype):
     )
     outcome = check_one(case)
     assert outcome.status == "passed", outcome.detail
+
+
+@pytest.mark.parametrize("groups, threads", [(1, 128), (2, 256), (3, 384), (3, 96), (4, 512), (16, 1024), (64, 128)])
+def test_every_count_of_threads_that_is_accepted_works(groups, threads):
+    args = {"M": 11, "N": 384, "groups_per_block": groups, "threads": threads}
+    case = Case(
+        kernels.per_token_cast_to_fp8_contiguous,
+        args,
+        fp8_rows(11, 384, "float32"),
+        kernels.per_token_cast_to_fp8_reference,
+    )
+    outcome = check_one(case)
+    assert outcome.status == "passed", outcome.detail
+
+
+@pytest.mark.parametrize("groups, threads", [(3, 1024), (2, 544), (1, 96), (1, 256), (100, 96), (7, 96)])
+def test_threads_that_do_not_divide_the_tile_are_refused(groups, threads):
+    """The kind of fault: with some of these TileLang's reduction waits for threads that never come, and the GPU hangs."""
+    with pytest.raises(ValueError, match=f"threads={threads} does not divide the {groups * 128} elements of a tile"):
+        kernels.per_token_cast_to_fp8_contiguous(9, 384, groups_per_block=groups, threads=threads)
+    with pytest.raises(ValueError, match=f"threads={threads} does not divide .*blk_m={groups} times 128"):
+        kernels.per_token_cast_to_fp8(9, 384, blk_m=groups, threads=threads)
+
+
+def test_a_tile_that_fits_no_registers_is_refused():
+    with pytest.raises(ValueError, match="groups_per_block=1024 gives each of 1024 threads more than 64 elements"):
+        kernels.per_token_cast_to_fp8_contiguous(1024, 4096, groups_per_block=1024)
+
+
+@pytest.mark.parametrize("value", ["no", 1, None, "bfloat16"])
+def test_flags_are_true_or_false(value):
+    for factory, sizes, flag in (
+        (kernels.add_tail_split, (64,), "any_alignment"),
+        (kernels.per_token_cast_to_fp8, (8, 128), "columns_first"),
+        (kernels.per_token_cast_to_fp8_contiguous, (8, 128), "scales_at_once"),
+    ):
+        with pytest.raises(ValueError, match=f"{flag}={value!r} is not True or False"):
+            factory(*sizes, **{flag: value})
 
 
 @pytest.mark.parametrize("groups", [0, -1, "16"])

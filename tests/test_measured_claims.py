@@ -6,6 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from tilescope import inspect
+from tilescope.arguments import vector_elements
+from tilescope.program import factory_signature
+from tilescope.sectors import load_cases
+
 RESULTS = Path(__file__).parents[1] / "results" / "nvidia-h200"
 
 
@@ -187,19 +192,31 @@ def test_more_elements_a_thread_did_not_help_and_too_few_cost():
 
 
 @pytest.mark.parametrize(
-    "bench, op, dtype, chosen",
+    "bench, name, op, dtype, size",
     [
-        ("elementwise", "add", "float32", (128, 8)),
-        ("elementwise", "add", "bfloat16", (128, 8)),
-        ("elementwise", "scale_cast", "float32 to float16", (128, 8)),
-        ("activations", "gelu_tanh", "float32", (128, 4)),
-        ("activations", "gelu_tanh", "bfloat16", (128, 8)),
-        ("activations", "gelu_erf", "float32", (128, 8)),
-        ("activations", "relu", "bfloat16", (128, 8)),
+        ("elementwise", "add_tail_split", "add", "float32", "2^28"),
+        ("elementwise", "add_tail_split", "add", "bfloat16", "2^28"),
+        ("elementwise", "scale_cast", "scale_cast", "float32 to float16", "2^28"),
+        ("elementwise", CONTIGUOUS, "per_token_cast_to_fp8", "float32", LARGE),
+        ("elementwise", CONTIGUOUS, "per_token_cast_to_fp8", "bfloat16", LARGE),
+        ("elementwise", CONTIGUOUS, "per_token_cast_to_fp8", "float32", SERVING),
+        ("elementwise", CONTIGUOUS, "per_token_cast_to_fp8", "bfloat16", SERVING),
+        ("activations", "gelu_tanh_fast", "gelu_tanh", "float32", "2^28"),
+        ("activations", "gelu_tanh_fast", "gelu_tanh", "bfloat16", "2^28"),
+        ("activations", "gelu_erf_register_vec", "gelu_erf", "float32", "2^28"),
+        ("activations", "relu_register_vec", "relu", "bfloat16", "2^28"),
     ],
 )
-def test_the_defaults_are_within_1_percent_of_the_best_point(bench, op, dtype, chosen):
-    points = tuned(bench, op, dtype)
+def test_the_defaults_are_within_1_percent_of_the_best_point(bench, name, op, dtype, size):
+    cases = {case.name: case for _, case in load_cases()}
+    defaults = {key: value.default for key, value in factory_signature(cases[name].factory).parameters.items()}
+    if name == CONTIGUOUS:
+        chosen = {"float32": 256, "bfloat16": 128}[dtype], defaults["groups_per_block"]
+        args = {"M": 16, "N": 256, "dtype": dtype}
+        assert inspect(cases[name].factory, sass=False, **args).block[0] == chosen[0]
+    else:
+        chosen = defaults["threads"], defaults["num_per_thread"] or vector_elements(dtype)
+    points = tuned(bench, op, dtype, size)
     assert points[chosen] > 0.99 * max(points.values())
 
 
@@ -252,9 +269,12 @@ def test_a_cache_hint_costs_4_percent():
 
 
 def test_predicted_sectors():
-    """All equal, and none left out but hand-written CUDA, of which nothing is predicted."""
+    """All equal. Left out are hand-written CUDA, of which nothing is predicted, and what chapter 02 says was added later."""
     records = json.loads((RESULTS / "sectors.json").read_text())["rows"]
     assert {row["kernel"] for row in records if row["status"] != "equal"} == {
         row["kernel"] for row in records if row["kernel"].startswith("cuda_")
     }
     assert sum(row["status"] == "equal" for row in records) == 136
+    counted = {(row["kernel"], json.dumps(row["args"])) for row in records}
+    left_out = [case for _, case in load_cases() if (case.name, json.dumps(case.args)) not in counted]
+    assert all(case.name == "add_tail_split" and case.args["any_alignment"] for case in left_out)

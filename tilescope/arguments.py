@@ -52,6 +52,12 @@ def check_multiple(name: str, value: int, of: int, instead: str) -> None:
         raise ValueError(f"{name}={value} is not a multiple of {of}; {instead}")
 
 
+def check_flag(name: str, value: object) -> None:
+    """True or False: whatever else counts as one in Python may be another argument in the wrong place."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{name}={value!r} is not True or False")
+
+
 def check_dtype(name: str, dtype: object, allowed: Sequence[str]) -> str:
     """The dtype's name, such as "bfloat16", for a string, a T.dtype or a torch.dtype among `allowed`."""
     plain = str(dtype).removeprefix("torch.")

@@ -34,14 +34,15 @@ def bars(title: str, groups: Sequence[tuple[str, Sequence[Bar], float | None]], 
     """Horizontal bars in groups (label, bars, where the ceiling's line stands)."""
     longest = max((len(bar.name) for _, of_group, _ in groups for bar in of_group), default=0)
     left, right, row, head = max(270, 16 + 7 * longest), 120, 19, 26
+    width = max(WIDTH, left + 350 + right)
     top = 48
     height = top + sum(head + row * len(of_group) for _, of_group, _ in groups) + 34
     most = max([v for _, of_group, line in groups for v in (line, *(b.high for b in of_group)) if v is not None], default=1.0)
     ticks = _ticks(most)
-    x = _scale(0, ticks[-1], left, WIDTH - right)
+    x = _scale(0, ticks[-1], left, width - right)
     parts = [_text(10, 20, title, "title"), *_key(ROLES, 40)]
     parts += [_line(x(t), top, x(t), height - 30, "grid") + _text(x(t), height - 14, _short(t), "middle") for t in ticks]
-    parts.append(_text(WIDTH - right + 12, height - 14, unit))
+    parts.append(_text(width - right + 12, height - 14, unit))
     y = top
     for label, of_group, line in groups:
         parts.append(_text(10, y + 18, label, "title"))
@@ -55,9 +56,9 @@ def bars(title: str, groups: Sequence[tuple[str, Sequence[Bar], float | None]], 
                 parts.append(_rect(left, y + 3, x(bar.value) - left, row - 6, ROLES[bar.role]))
             if bar.low is not None and bar.high is not None:
                 parts.append(_line(x(bar.low), y + row / 2, x(bar.high), y + row / 2, "roof"))
-            parts.append(_text(WIDTH - right + 12, y + 13, bar.text))
+            parts.append(_text(width - right + 12, y + 13, bar.text))
             y += row
-    return _svg(height, parts)
+    return _svg(width, height, parts)
 
 
 def lines(title: str, series: Mapping[str, Sequence[tuple[float, float]]], x_name: str, y_name: str) -> str:
@@ -80,7 +81,7 @@ def lines(title: str, series: Mapping[str, Sequence[tuple[float, float]]], x_nam
         parts += [_dot(a, b, colour, name) for a, b in places]
         parts += [_rect(WIDTH - right + 14, top + 20 * index, 12, 12, colour)]
         parts.append(_text(WIDTH - right + 32, top + 11 + 20 * index, name))
-    return _svg(height, parts)
+    return _svg(WIDTH, height, parts)
 
 
 @dataclass(frozen=True)
@@ -94,57 +95,85 @@ class Point:
 
 
 def roofline(title: str, points: Sequence[Point], bandwidth: float, issue: float | None) -> str:
-    """Instructions a second over instructions a byte, both logarithmic. bandwidth: bytes a second; issue: the most
-    instructions a second that the GPU can issue, None where its clock is not known. Points are numbered, as their names do
-    not fit beside them."""
+    """Instructions a second over instructions a byte, both logarithmic. points: at least one. bandwidth: bytes a second; issue:
+    the most instructions a second that the GPU can issue, None where its clock is not known. Points are numbered, as their
+    names do not fit beside them."""
     left, top, right = 70, 72, 50 + 7 * max(len(point.name) for point in points)
-    height = max(420, top + 60 + 18 * len(points))
+    width, height = max(WIDTH, left + 400 + right), max(420, top + 60 + 18 * len(points))
     bottom = height - 50
-    xs, ys = [p.x for p in points], [p.y for p in points] + ([issue] if issue else [])
-    low_x, high_x = 2.0 ** math.floor(math.log2(min(xs))), 2.0 ** math.ceil(math.log2(max(xs)))
+
+    def roof(instructions_a_byte: float) -> float:
+        return min(instructions_a_byte * bandwidth, issue or math.inf)
+
+    low_x, high_x = _powers(p.x for p in points)
     if issue:  # so that the knee is in the picture
         high_x = max(high_x, 2.0 ** math.ceil(math.log2(2 * issue / bandwidth)))
-    high_x = max(high_x, 2 * low_x)
-    low_y, high_y = 2.0 ** math.floor(math.log2(min(ys))), 2.0 ** math.ceil(math.log2(max(ys)))
-    x = _log_scale(low_x, high_x, left, WIDTH - right)
-    high_y = max(high_y, 2 * low_y)
-    y = _log_scale(low_y, high_y, bottom, top)
+    low_y, high_y = _powers([*(p.y for p in points), roof(low_x), roof(high_x)])
+    x, y = _log_scale(low_x, high_x, left, width - right), _log_scale(low_y, high_y, bottom, top)
     parts = [_text(10, 20, title, "title"), *_key({role: ROLES[role] for role in ("rung", "peer")}, 40)]
     for power in range(round(math.log2(low_x)), round(math.log2(high_x)) + 1):
         at = x(2.0**power)
         parts += [_line(at, top, at, bottom, "grid"), _text(at, bottom + 18, f"2^{power}", "middle")]
     for power in range(round(math.log2(low_y)), round(math.log2(high_y)) + 1):
         at = y(2.0**power)
-        parts += [_line(left, at, WIDTH - right, at, "grid"), _text(left - 8, at + 4, f"2^{power}", "end")]
-    parts.append(_text((left + WIDTH - right) / 2, bottom + 38, "warp instructions a byte", "middle"))
+        parts += [_line(left, at, width - right, at, "grid"), _text(left - 8, at + 4, f"2^{power}", "end")]
+    parts.append(_text((left + width - right) / 2, bottom + 38, "warp instructions a byte", "middle"))
     parts.append(_text(left, top - 8, "warp instructions a second"))
-    knee = issue / bandwidth if issue else high_x
-    corners = [
-        (max(low_x, low_y / bandwidth), max(low_x * bandwidth, low_y)),
-        (min(knee, high_x), min(knee, high_x) * bandwidth),
-    ]
-    corners += [(high_x, issue)] if issue and knee < high_x else []
-    path = " ".join(f"{x(a):.1f},{y(b):.1f}" for a, b in corners)
+    knee = [issue / bandwidth] if issue and low_x < issue / bandwidth < high_x else []
+    path = " ".join(f"{x(at):.1f},{y(roof(at)):.1f}" for at in (low_x, *knee, high_x))
     parts.append(f'<polyline class="roof" points="{path}"/>')
     for number, point in enumerate(points, 1):
         parts.append(_dot(x(point.x), y(point.y), ROLES[point.role], point.name))
-        parts.append(_text(WIDTH - right + 18, top + 18 * number - 6, f"{number}  {point.name}"))
-    # Points lie on the roof or below it, which rises to the right: there is room below them.
-    parts += [_text(a + 4, b + 15, text) for a, b, text in _labels([(x(p.x), y(p.y)) for p in points])]
-    return _svg(height, parts)
+        parts.append(_text(width - right + 18, top + 18 * number - 6, f"{number}  {point.name}"))
+    places = [(x(p.x), y(p.y)) for p in points]
+    for (a, b), (at, below), text in _labels(places):
+        parts += [_line(a, b, at, below - 4, "grid"), _text(at, below, text, "middle")]
+    return _svg(width, height, parts)
 
 
-def _labels(places: Sequence[tuple[float, float]]) -> list[tuple[float, float, str]]:
-    """(x, y, numbers) for places numbered from 1: those that lie together share a label at the first."""
-    together: dict[tuple[float, float], list[int]] = {}
+def _powers(values: Iterable[float]) -> tuple[float, float]:
+    """The powers of two around them, at least one apart."""
+    values = list(values)
+    low, high = math.floor(math.log2(min(values))), math.ceil(math.log2(max(values)))
+    return 2.0**low, 2.0 ** max(high, low + 1)
+
+
+Place = tuple[float, float]
+
+
+def _labels(places: Sequence[Place]) -> list[tuple[Place, Place, str]]:
+    """(dot, middle of the label's foot, numbers) for dots numbered from 1. Dots on one place share a label; a label keeps clear
+    of dots and of other labels, as near as it can."""
+    together: dict[Place, list[int]] = {}
     for number, (a, b) in enumerate(places, 1):
-        near = next((at for at in together if abs(at[0] - a) < 16 and abs(at[1] - b) < 12), (a, b))
-        together.setdefault(near, []).append(number)
-    return [(a, b, ", ".join(map(str, numbers))) for (a, b), numbers in together.items()]
+        together.setdefault(next((at for at in together if math.dist(at, (a, b)) < 4), (a, b)), []).append(number)
+    boxes = [(a - 5, b - 5, a + 5, b + 5) for a, b in places]
+    found = []
+    for (a, b), numbers in together.items():
+        text = ", ".join(map(str, numbers))
+        half = 3.5 * len(text) + 1
+        rings = [
+            (r, math.pi * k / 8) for r in range(14, 120, 6) for k in (2, 1, 3, 0, 4, 15, 5, 14, 6, 13, 7, 12, 8, 11, 9, 10)
+        ]
+        spots = [(a + (r + half - 7) * math.cos(angle), b + 4 + r * math.sin(angle)) for r, angle in rings]
+        free = (spot for spot in spots if not any(_overlap(_box(spot, half), box) for box in boxes))
+        spot = next(free, spots[0])
+        boxes.append(_box(spot, half))
+        found.append(((a, b), spot, text))
+    return found
 
 
-def _svg(height: float, parts: Iterable[str]) -> str:
-    size = f'width="{WIDTH}" height="{height:.0f}" viewBox="0 0 {WIDTH} {height:.0f}"'
+def _box(foot: Place, half: float) -> tuple[float, float, float, float]:
+    """What a line of text covers, its foot's middle and half its width given: left, top, right, bottom."""
+    return foot[0] - half, foot[1] - 10, foot[0] + half, foot[1] + 2
+
+
+def _overlap(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
+def _svg(width: float, height: float, parts: Iterable[str]) -> str:
+    size = f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}"'
     return "\n".join([f'<svg xmlns="http://www.w3.org/2000/svg" {size}>', f"<style>{STYLE}</style>", *parts, "</svg>", ""])
 
 

@@ -131,7 +131,7 @@ def tuning_block(document: Document) -> str:
         measured = f"{len(points)} of {asked}"
         lines.append((kernel, *key[2:], measured, f"{_point(best)}: {cell(best)}", names, f"{_point(worst)}: {cell(worst)}"))
     columns = ("kernel", "dtype", "size", "points measured", "best", "within 1 % of it", "worst")
-    return tables.Table(columns, lines).markdown() if lines else ""
+    return _with_reasons(tables.Table(columns, lines), document["rows"]) if lines else ""
 
 
 def sectors_block(document: Document, chapter: str) -> str:
@@ -293,8 +293,8 @@ def roof_points(rows: Sequence[Row], counted: Sequence[Row]) -> list[plots.Point
     for row in rows:
         kernel, _, note = row["name"].partition(", ")
         form = _form(kernel, row["args"])
-        # A note that no argument says, such as a compiler's flag, is another kernel.
-        each = None if note and len(form) == 2 else instructions.get(form)
+        # Each part of the note is an argument; one that is not, such as a compiler's flag, makes another kernel.
+        each = instructions.get(form) if len(form) - 2 == len(note.split(", ")) * bool(note) else None
         label = f"{row['name']} {row['dtype']}"
         if row["group"] == "large" and row["status"] == "measured" and each and label not in found:
             found[label] = plots.Point(label, row["role"], each, each * row["tb_per_s"] * 1e12)

@@ -17,7 +17,7 @@ def stamp(method: str) -> dict[str, str | None]:
     """How, with what and when; None where something is not there (a GPU, a driver, triton, a git checkout).
 
     method: a sentence that says what was measured and how. Commit: `+changes` when files other than results differ from it;
-    $TILESCOPE_COMMIT says it where the files were copied without their history.
+    $TILESCOPE_COMMIT overrides it, for files that were copied without their history.
     """
     gpu = torch.cuda.is_available()
     return {

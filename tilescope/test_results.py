@@ -1,6 +1,7 @@
 """Tables and plots from recordings: fresh in the book, right for made-up numbers, and possible without any."""
 
 import copy
+import random
 import xml.etree.ElementTree as ET
 
 import pytest
@@ -150,8 +151,29 @@ def test_the_roofline_tells_forms_of_a_kernel_apart():
     assert [(p.name, p.x) for p in points] == [("cast float32", 0.2), ("cast, one by one float32", 0.1)]
 
 
-def test_points_that_lie_together_share_a_label():
-    assert plots._labels([(10, 10), (100, 10), (18, 14)]) == [(10, 10, "1, 3"), (100, 10, "2")]
+def test_labels_keep_clear_of_each_other_and_of_dots():
+    rng = random.Random(3)
+    for spread in (1, 20, 60, 200):
+        places = [(rng.uniform(0, spread), rng.uniform(0, spread)) for _ in range(20)]
+        labels = plots._labels(places)
+        assert sorted(int(n) for _, _, text in labels for n in text.split(", ")) == list(range(1, 21))
+        boxes = [plots._box(foot, 3.5 * len(text) + 1) for _, foot, text in labels]
+        dots = [(a - 3, b - 3, a + 3, b + 3) for a, b in places]
+        for box, others in zip(boxes, (boxes[:i] + boxes[i + 1 :] for i in range(len(boxes))), strict=True):
+            assert not any(plots._overlap(box, other) for other in (*others, *dots))
+    assert [text for _, _, text in plots._labels([(10, 10), (100, 10), (11, 10)])] == ["1, 3", "2"]
+
+
+@pytest.mark.parametrize("name", ["add", "x" * 130])
+@pytest.mark.parametrize("x, y, issue", [(2.0, 0.9e12, 1e12), (0.1, 0.02e12, None), (0.01, 0.04e12, 1e12), (0.5, 3e12, 1e12)])
+def test_the_roof_stays_in_the_picture(x, y, issue, name):
+    """Points left and right of the knee, above the roof, and a GPU whose clock is not known."""
+    root = ET.fromstring(plots.roofline("title", [plots.Point(name, "rung", x, y)], 4e12, issue))
+    (line,) = root.iter("{http://www.w3.org/2000/svg}polyline")
+    corners = [tuple(map(float, corner.split(","))) for corner in line.get("points").split()]
+    ends = corners[0][0], corners[-1][0]
+    assert ends[0] == 70 and 70 + 399 < ends[1] < float(root.get("width")) - 7 * len(name)
+    assert all(71.9 <= b <= float(root.get("height")) - 49.9 for _, b in corners)
 
 
 def test_a_long_name_makes_room_for_itself():
@@ -159,6 +181,8 @@ def test_a_long_name_makes_room_for_itself():
     root = ET.fromstring(plots.bars("title", [("group", [plots.Bar(name, "rung", 1.0, None, None, "1")], None)], "TB/s"))
     (label,) = (e for e in root.iter("{http://www.w3.org/2000/svg}text") if e.text == name)
     assert float(label.get("x")) >= 7 * len(name)
+    wide = max(float(e.get("width")) for e in root.iter("{http://www.w3.org/2000/svg}rect"))
+    assert wide > 300
 
 
 def test_plots_are_well_formed_transparent_and_stay_inside(tmp_path):
