@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from . import records, timing, verifying
-from .program import build, factory_name
+from .program import arguments_text, build, factory_name
 from .records import Row
 from .stamp import ROOT, stamp
 
@@ -155,7 +155,7 @@ def tuning_work(work: Work, factory: Callable, args: dict[str, object], grid: di
     here the points take turns like all candidates, and each is recorded.
     """
     points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
-    every = [rung(factory, " ".join(f"{key}={value}" for key, value in point.items()), **args, **point) for point in points]
+    every = [rung(factory, arguments_text(point), **args, **point) for point in points]
     ceilings = [candidate for candidate in work.candidates if candidate.role == "ceiling"]
     return replace(work, group="tuning", candidates=(*ceilings, *every), rounds=TUNING_ROUNDS)
 

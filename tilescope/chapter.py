@@ -10,6 +10,7 @@ from rich.syntax import Syntax
 
 from . import render, tables
 from .inspection import inspect_many
+from .program import arguments_text
 from .target import FALLBACK_ARCH
 
 Spec = tuple[Callable, dict[str, object]]  # a factory and its arguments
@@ -35,7 +36,7 @@ def rung_table(rungs: Mapping[str, Spec], dtypes: Sequence[str], archs: Sequence
 def show_code(specs: Iterable[Spec], console: Console) -> None:
     """Each kernel's CUDA without boilerplate, and the SASS that touches memory, for `FALLBACK_ARCH`."""
     for report in inspect_many([(factory, {"arch": FALLBACK_ARCH, **args}) for factory, args in specs]):
-        console.rule(f"{report.kernel} {render.arguments(report)}, {report.arch}: {report.verdict}")
+        console.rule(f"{report.kernel} {arguments_text(report.args)}, {report.arch}: {report.verdict}")
         console.print(Syntax(render.cuda(report), "cuda", background_color="default", word_wrap=True))
         console.print(render.sass(report), markup=False, highlight=False)
 

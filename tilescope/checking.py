@@ -11,7 +11,7 @@ from rich.table import Table
 
 from .comparing import differing, ulps
 from .errors import NotEmulated
-from .program import factory_name
+from .program import arguments_text, factory_name
 from .running import describe_machine, run
 from .tables import console as make_console
 from .target import gpu_arch
@@ -37,8 +37,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        args = " ".join(f"{key}={value}" for key, value in self.args.items())
-        return f"{factory_name(self.factory)} {args} [{self.about}]"
+        return f"{factory_name(self.factory)} {arguments_text(self.args)} [{self.about}]"
 
 
 @dataclass(frozen=True)
@@ -128,7 +127,6 @@ def _table(outcomes: list[Outcome]) -> Table:
     table = Table("kernel", "arguments", "inputs", "ran", "result")
     style = {"passed": "green", "FAILED": "bold red", "not run": "yellow"}
     for o in outcomes:
-        args = " ".join(f"{key}={value}" for key, value in o.case.args.items())
         result = f"[{style[o.status]}]{o.status}[/]" + (f": {o.detail}" if o.detail else "")
-        table.add_row(factory_name(o.case.factory), args, o.case.about, o.how, result)
+        table.add_row(factory_name(o.case.factory), arguments_text(o.case.args), o.case.about, o.how, result)
     return table

@@ -125,6 +125,7 @@ def _argument(text: str) -> tuple[str, object]:
 
 def _print(reports: list, form: str) -> None:
     from . import render
+    from .program import arguments_text
 
     if form == "json":
         print(json.dumps([report.to_json() for report in reports], indent=2))
@@ -132,7 +133,7 @@ def _print(reports: list, form: str) -> None:
         print(render.table(reports).markdown())
     elif form in ("cuda", "sass"):
         for report in reports:
-            print(f"// {report.kernel} {render.arguments(report)} {report.arch}")
+            print(f"// {report.kernel} {arguments_text(report.args)} {report.arch}")
             print(getattr(render, form)(report) + "\n")
     else:
         from .tables import console as make_console
@@ -155,11 +156,11 @@ def _too_narrow(reports: list, bits: int | None) -> bool:
 
 
 def _run_once(factory: object, arch: str, args: dict[str, object]) -> bool:
-    from .program import factory_name
+    from .program import arguments_text, factory_name
     from .running import run_random
 
     result = run_random(factory, arch=arch, **args)
-    print(f"{factory_name(factory)} {' '.join(f'{name}={value}' for name, value in args.items())}".rstrip())
+    print(f"{factory_name(factory)} {arguments_text(args)}".rstrip())
     print(result)
     return result.ok
 

@@ -2,7 +2,7 @@
 
 import inspect
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from typing import Any
@@ -40,6 +40,11 @@ def factory_name(factory: Callable) -> str:
     if isinstance(factory, PrimFunc):
         return str(factory.attrs["global_symbol"])
     return factory.__name__
+
+
+def arguments_text(args: Mapping[str, Any]) -> str:
+    """ "n=1024 dtype=float32": arguments as reports and errors show them."""
+    return " ".join(f"{name}={value}" for name, value in args.items())
 
 
 def factory_signature(factory: Callable) -> inspect.Signature:

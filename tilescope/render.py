@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
+from .program import arguments_text
 from .report import KernelReport
 from .tables import Table
 
@@ -14,17 +15,13 @@ def row(report: KernelReport) -> tuple[str, ...]:
     """The cells of one report, in the order of COLUMNS."""
     return (
         report.kernel,
-        arguments(report),
+        arguments_text(report.args),
         report.arch,
         report.verdict,
         access_summary(report),
         str(report.sass.registers) + _spills(report) if report.sass else "-",
         sass_summary(report),
     )
-
-
-def arguments(report: KernelReport) -> str:
-    return " ".join(f"{key}={value}" for key, value in report.args.items())
 
 
 def access_summary(report: KernelReport) -> str:

@@ -273,6 +273,7 @@ def main(argv: Iterable[str] | None = None) -> int:
     if shutil.which("ncu") is None:
         parser.error("ncu (Nsight Compute) is not on the PATH")
     from .bench import device_facts
+    from .program import arguments_text
 
     console = Console(width=140)
     rows = measure(console, ROOT / "build" / "ncu.log")
@@ -280,8 +281,8 @@ def main(argv: Iterable[str] | None = None) -> int:
     records.save(document, "sectors", options.out)
     for row in rows:
         if is_fault(row):
-            arguments = " ".join(f"{key}={value}" for key, value in row["args"].items())
-            console.print(f"{row['status']}: {row['kernel']} {arguments}: {row['why']}", markup=False, soft_wrap=True)
+            line = f"{row['status']}: {row['kernel']} {arguments_text(row['args'])}: {row['why']}"
+            console.print(line, markup=False, soft_wrap=True)
     counts = {status: sum(row["status"] == status for row in rows) for status in dict.fromkeys(row["status"] for row in rows)}
     console.print("sectors: " + ", ".join(f"{count} {status}" for status, count in counts.items()))
     return int(any(map(is_fault, rows)))
