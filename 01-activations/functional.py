@@ -26,7 +26,7 @@ from gelu_variants import (
 )
 from relu_variants import keep_nan, relu_register_vec
 
-from tilescope.arguments import FLOATS, blocks_for, check_dtype, check_elementwise, vector_elements
+from tilescope.arguments import FLOATS, blocks_for, check_elementwise, vector_elements
 
 DEVICE = "cuda"
 ALIGNMENT = 32  # bytes: the widest access on any architecture; PyTorch's allocations are aligned to more
@@ -161,9 +161,8 @@ def any_alignment(op, n, threads=128, num_per_thread=None, dtype="float32"):
     """
     if op not in OPS:
         raise ValueError(f"op={op!r} is not known; use one of {', '.join(OPS)}")
-    dtype = check_dtype("dtype", dtype, FLOATS)
     num_per_thread = 2 * vector_elements(dtype) if num_per_thread is None else num_per_thread
-    check_elementwise(n, threads, num_per_thread, dtype)
+    dtype = check_elementwise(n, threads, num_per_thread, dtype)
     formula, tile = _best(op, dtype)[1], threads * num_per_thread
 
     @T.macro

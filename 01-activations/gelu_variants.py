@@ -19,7 +19,7 @@ import tilelang.language as T
 import torch
 
 from tilescope import checked
-from tilescope.arguments import FLOATS, blocks_for, check_dtype, check_elementwise, check_size, item_bytes, vector_elements
+from tilescope.arguments import blocks_for, check_elementwise, check_size, item_bytes, vector_elements
 
 BETA = math.sqrt(2 / math.pi)
 RESIDENT_THREADS = 2048  # of a multiprocessor, on sm_80, sm_90 and sm_100
@@ -103,9 +103,8 @@ def thread_vec(formula, n, threads, num_per_thread, dtype):
 
 def register_vec(formula, n, threads, num_per_thread, dtype):
     """Y = formula(X) through register fragments; the last tile, if it is not whole, with a bounds check an element."""
-    dtype = check_dtype("dtype", dtype, FLOATS)
     num_per_thread = vector_elements(dtype) if num_per_thread is None else num_per_thread
-    check_elementwise(n, threads, num_per_thread, dtype)
+    dtype = check_elementwise(n, threads, num_per_thread, dtype)
     tile = threads * num_per_thread
     small = num_per_thread * item_bytes(dtype) <= 32  # more would not fit 32 registers either
 

@@ -13,7 +13,7 @@ import tilelang.language as T
 import torch
 
 from tilescope import checked
-from tilescope.arguments import FLOATS, blocks_for, check_dtype, check_elementwise, vector_elements
+from tilescope.arguments import blocks_for, check_elementwise, vector_elements
 
 
 def relu_reference(x: torch.Tensor) -> torch.Tensor:
@@ -95,9 +95,8 @@ def relu_register_vec(n, threads=128, num_per_thread=None, dtype="float32"):
     from 2^31 elements on.
     num_per_thread: None for one 128-bit access. Raises ValueError on a bad n, threads, num_per_thread or dtype.
     """
-    dtype = check_dtype("dtype", dtype, FLOATS)
     num_per_thread = vector_elements(dtype) if num_per_thread is None else num_per_thread
-    check_elementwise(n, threads, num_per_thread, dtype)
+    dtype = check_elementwise(n, threads, num_per_thread, dtype)
     tile = threads * num_per_thread
 
     @T.prim_func

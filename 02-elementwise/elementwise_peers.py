@@ -8,10 +8,10 @@ import sys
 import tilelang
 import tilelang.language as T
 import torch
-from elementwise_variants import AMAX_FLOOR, FLOATS, FP8_MAX, GROUP
+from elementwise_variants import AMAX_FLOOR, FP8_MAX, GROUP, check_fp8, check_tile
 
 from tilescope import checked
-from tilescope.arguments import check_dtype, check_multiple, check_size, check_threads
+from tilescope.arguments import check_size
 
 
 @checked
@@ -23,12 +23,9 @@ def per_token_cast_to_fp8_divided(M, N, blk_m=8, threads=128, dtype="float32"):
     X: (M, N) of `dtype` (float32, float16, bfloat16); Y: (M, N) float8_e4m3fn; S: (M, N // 128) float32; N a multiple of 128.
     A code may differ by one step from those of `per_token_cast_to_fp8`, which multiplies. Raises ValueError on a bad argument.
     """
-    check_size("M", M, dynamic=False)
-    check_size("N", N, dynamic=False)
+    dtype = check_fp8(M, N, dtype)
     check_size("blk_m", blk_m, dynamic=False)
-    check_multiple("N", N, of=GROUP, instead="pad the rows with zeros to the next multiple")
-    check_threads(threads)
-    dtype = check_dtype("dtype", dtype, FLOATS)
+    check_tile("blk_m", blk_m, threads)
 
     @T.prim_func
     def main(X: T.Tensor((M, N), dtype), Y: T.Tensor((M, N), "float8_e4m3fn"), S: T.Tensor((M, N // GROUP), "float32")):

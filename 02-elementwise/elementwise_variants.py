@@ -191,14 +191,15 @@ def per_token_cast_to_fp8_reference(x: torch.Tensor) -> tuple[torch.Tensor, torc
     return codes.flatten(-2), amax / largest
 
 
-def _check_fp8(M, N, dtype) -> str:
+def check_fp8(M, N, dtype) -> str:
+    """What every fp8 cast asks of its matrix; returns the name of `dtype`, one of FLOATS."""
     check_size("M", M, dynamic=False)
     check_size("N", N, dynamic=False)
     check_multiple("N", N, of=GROUP, instead="pad the rows with zeros to the next multiple")
     return check_dtype("dtype", dtype, FLOATS)
 
 
-def _check_tile(name: str, groups: int, threads: int) -> None:
+def check_tile(name: str, groups: int, threads: int) -> None:
     """Each thread has as many elements as any other: else TileLang's reductions may wait for threads that never come."""
     check_threads(threads)
     elements = groups * GROUP
@@ -225,9 +226,9 @@ def per_token_cast_to_fp8(M, N, blk_m=8, threads=128, dtype="float32", columns_f
     columns_first: whether the next block takes the next group of the same rows, and not the same group of the next rows.
     Raises ValueError on a bad argument; `threads` has to divide the tile's elements.
     """
-    dtype = _check_fp8(M, N, dtype)
+    dtype = check_fp8(M, N, dtype)
     check_size("blk_m", blk_m, dynamic=False)
-    _check_tile("blk_m", blk_m, threads)
+    check_tile("blk_m", blk_m, threads)
     check_flag("columns_first", columns_first)
     columns = N // GROUP
     grid = (columns, blocks_for(M, blk_m)) if columns_first else (blocks_for(M, blk_m), columns)
@@ -271,10 +272,10 @@ def per_token_cast_to_fp8_contiguous(M, N, groups_per_block=16, threads=None, dt
     scales_at_once: whether a block's scales meet in shared memory and are stored together, and not group by group.
     Raises ValueError on a bad argument; `threads` has to divide the tile's elements.
     """
-    dtype = _check_fp8(M, N, dtype)
+    dtype = check_fp8(M, N, dtype)
     check_size("groups_per_block", groups_per_block, dynamic=False)
     threads = _threads_for(groups_per_block, dtype) if threads is None else threads
-    _check_tile("groups_per_block", groups_per_block, threads)
+    check_tile("groups_per_block", groups_per_block, threads)
     check_flag("scales_at_once", scales_at_once)
     if M * N >= 2**31:
         raise ValueError(

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import elementwise_peers as peers
 import elementwise_variants as kernels
 import inspect_elementwise
 import pytest
@@ -368,6 +369,8 @@ def test_threads_that_do_not_divide_the_tile_are_refused(groups, threads):
         kernels.per_token_cast_to_fp8_contiguous(9, 384, groups_per_block=groups, threads=threads)
     with pytest.raises(ValueError, match=f"threads={threads} does not divide .*blk_m={groups} times 128"):
         kernels.per_token_cast_to_fp8(9, 384, blk_m=groups, threads=threads)
+    with pytest.raises(ValueError, match=f"threads={threads} does not divide .*blk_m={groups} times 128"):
+        peers.per_token_cast_to_fp8_divided(9, 384, blk_m=groups, threads=threads)
 
 
 def test_a_tile_that_fits_no_registers_is_refused():

@@ -81,5 +81,5 @@ def item_bytes(dtype: str) -> int:
 
 
 def vector_elements(dtype: object) -> int:
-    """How many elements of `dtype` one 128-bit access moves."""
-    return 16 // item_bytes(str(dtype).removeprefix("torch."))
+    """How many elements of `dtype`, one of FLOATS, one 128-bit access moves."""
+    return 16 // item_bytes(check_dtype("dtype", dtype, FLOATS))
