@@ -9,7 +9,6 @@ Only recorded numbers go into the README.
 """
 
 import argparse
-import json
 import logging
 import math
 from collections import Counter
@@ -24,18 +23,18 @@ import tilelang.language as T
 import torch
 import torch.nn.functional as F
 
-from tilescope import inspect_many
+from tilescope import inspect_many, records
 from tilescope.arguments import FLOATS
 from tilescope.comparing import ulps
 from tilescope.program import build, factory_name
 from tilescope.report import KernelReport
 from tilescope.running import describe_machine, run
-from tilescope.stamp import gpu_folder, stamp
+from tilescope.stamp import stamp
 from tilescope.tables import Table, console, write
 
 HERE = Path(__file__).parent
 README = HERE / "README.md"
-RESULTS = HERE.parent / "results"
+RESULTS = records.RESULTS
 SWEEP = 1 << 22  # float32 inputs; whole tiles of every kernel here
 DEEP = (-9.0, -3.0)  # where 1 + tanh u and 1 + erf z cancel; below, results come near the end of float32's range
 METHOD = (
@@ -227,15 +226,12 @@ def record() -> Path:
         "definitions": {"max_difference": largest, "at": at},
         "rows": [asdict(row) for row in measure_all(GELUS + TANHS)],
     }
-    path = RESULTS / gpu_folder(found["stamp"]["gpu"]) / "accuracy.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(found, indent=1, allow_nan=False) + "\n")
-    return path
+    return records.save(found, "accuracy", RESULTS)
 
 
 def recorded() -> dict[str, list[Accuracy]]:
     """GPU name -> rows, of every recording under results/."""
-    files = [json.loads(path.read_text()) for path in sorted(RESULTS.glob("*/accuracy.json"))]
+    files = records.load("accuracy", RESULTS).values()
     return {file["stamp"]["gpu"]: [Accuracy(**row) for row in file["rows"]] for file in files}
 
 

@@ -30,25 +30,26 @@ DYNAMIC = T.dynamic("n")
 
 @dataclass(frozen=True)
 class Op:
-    """What computes one activation. rungs: in the order of the chapter. best: the rungs that `functional` is made of.
+    """What computes one activation. rungs: in the order of the chapter. best: the one that `functional` is made of.
     baselines: hand-written CUDA by dtype. api, torch: the calls of the chapter's and of PyTorch's functional module."""
 
     name: str
     check: Check
     rungs: tuple[Callable, ...]
-    best: Callable
     torch: Callable[[torch.Tensor], torch.Tensor]
     triton: Callable[[torch.Tensor], torch.Tensor]
     api: Callable[[torch.Tensor], torch.Tensor]
     baselines: dict[str, tuple[Callable, ...]]
-    extra: tuple[Candidate, ...] = ()
+
+    @property
+    def best(self) -> Callable:
+        return functional.RUNGS[self.name][0]
 
 
 RELU = Op(
     "relu",
     exact(relu.relu_reference),  # normal numbers have no NaN, so the rungs that drop it agree
     (relu.relu_flat, relu.relu_thread_vec, relu.relu_select, relu.relu_register_vec),
-    relu.relu_register_vec,
     F.relu,
     peers.triton_relu,
     functional.relu,
@@ -58,7 +59,6 @@ GELU_TANH = Op(
     "gelu_tanh",
     close(gelu.gelu_tanh_reference),
     (gelu.gelu_tanh_flat, gelu.gelu_tanh_thread_vec, gelu.gelu_tanh_register_vec, gelu.gelu_tanh_fast),
-    gelu.gelu_tanh_fast,
     peers.torch_gelu_tanh,
     peers.triton_gelu_tanh,
     partial(functional.gelu, approximate="tanh"),
@@ -71,7 +71,6 @@ GELU_ERF = Op(
     "gelu_erf",
     close(gelu.gelu_erf_reference),
     (gelu.gelu_erf_thread_vec, gelu.gelu_erf_grid_stride, gelu.gelu_erf_register_vec, gelu.gelu_erf_as7126),
-    gelu.gelu_erf_register_vec,
     F.gelu,
     peers.triton_gelu_erf,
     functional.gelu,
@@ -121,10 +120,9 @@ def ragged(op: Op, size: str, n: int, dtype: str) -> Work:
 
 def api_candidates(op: Op, dtype: str) -> list[Candidate]:
     """The chapter's function against PyTorch's; its kernels are known beforehand, so that they compile with the others."""
-    name = {"relu": "relu", "gelu_tanh": "gelu_tanh", "gelu_erf": "gelu_erf"}[op.name]
     args = {"n": DYNAMIC, "dtype": dtype}
-    specs = ((op.best, args), (functional.any_alignment, {"op": name, **args}))
-    ours = replace(peer(f"functional.{name.split('_')[0]}", op.api, role="rung"), specs=specs)
+    specs = ((op.best, args), (functional.any_alignment, {"op": op.name, **args}))
+    ours = replace(peer(f"functional.{op.name.split('_')[0]}", op.api, role="rung"), specs=specs)
     return [ours, peer("PyTorch", op.torch)]
 
 

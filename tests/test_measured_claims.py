@@ -1,6 +1,7 @@
 """What the chapters' prose says of the measurements, against the measurements that are recorded."""
 
 import json
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,19 +15,21 @@ from tilescope.sectors import load_cases
 RESULTS = Path(__file__).parents[1] / "results" / "nvidia-h200"
 
 
-def rows(bench):
-    return json.loads((RESULTS / f"{bench}.json").read_text())["rows"]
+@cache
+def rows(recording):
+    return json.loads((RESULTS / f"{recording}.json").read_text())["rows"]
 
 
-def ratio(bench, op, dtype, size, name, group="large"):
+def one(bench, op, dtype, size, name, group="large"):
+    """The row of one candidate in one work."""
+    wanted = (group, op, dtype, size, name)
+    (found,) = (row for row in rows(bench) if tuple(row[key] for key in ("group", "op", "dtype", "size", "name")) == wanted)
+    return found
+
+
+def ratio(*which, **more):
     """Share of the ceiling's bandwidth."""
-    found = [
-        row["ratio"]
-        for row in rows(bench)
-        if (row["group"], row["op"], row["dtype"], row["size"], row["name"]) == (group, op, dtype, size, name)
-    ]
-    assert len(found) == 1, (op, dtype, size, name, found)
-    return found[0]
+    return one(*which, **more)["ratio"]
 
 
 def add(dtype, name):
@@ -49,12 +52,8 @@ def test_one_element_a_thread():
 def test_a_ragged_n():
     """A third of the speed, and below add_flat; the split rungs lose less than 1 %."""
 
-    def ragged(bench, op, dtype, size, name):
-        return next(
-            row["tb_per_s"]
-            for row in rows(bench)
-            if (row["group"], row["op"], row["dtype"], row["size"], row["name"]) == ("ragged", op, dtype, size, name)
-        )
+    def ragged(*which):
+        return one(*which, group="ragged")["tb_per_s"]
 
     whole, cut = (ragged("elementwise", "add", "bfloat16", n, "add_thread_vec") for n in ("2^29", "2^29 + 3"))
     assert round(cut, 2) == 1.49 and round(whole, 2) == 4.38
@@ -71,12 +70,8 @@ def test_a_ragged_n():
 
 def test_three_elements_too_many():
     def cost(name):
-        ms = {
-            row["size"]: row["ms"]
-            for row in rows("elementwise")
-            if row["group"] == "ragged" and (row["op"], row["dtype"], row["name"]) == ("add", "bfloat16", name)
-        }
-        return ms["2^29 + 3"] / ms["2^29"]
+        whole, cut = (one("elementwise", "add", "bfloat16", n, name, "ragged")["ms"] for n in ("2^29", "2^29 + 3"))
+        return cut / whole
 
     assert 2.7 < min(cost("add_thread_vec"), cost("Triton")) and max(cost("add_thread_vec"), cost("Triton")) < 3.1
     split = ("add_tail_split", "add_tail_split, dynamic n", "Triton, tail split")
@@ -161,8 +156,7 @@ def test_the_steps_of_the_fp8_cast():
 
 
 def test_twice_the_ideal_sectors_are_read_from_memory_once():
-    records = json.loads((RESULTS / "sectors.json").read_text())["rows"]
-    (row,) = (r for r in records if r["kernel"] == "per_token_cast_to_fp8" and r["args"] == {"M": 8192, "N": 8192})
+    (row,) = (r for r in rows("sectors") if r["kernel"] == "per_token_cast_to_fp8" and r["args"] == {"M": 8192, "N": 8192})
     read = 4 * 8192 * 8192
     assert row["counted"]["load_sectors"] == 2 * read // 32 and row["dram_read_bytes"] < 1.01 * read
 
@@ -270,7 +264,7 @@ def test_a_cache_hint_costs_4_percent():
 
 def test_predicted_sectors():
     """All equal. Left out are hand-written CUDA, of which nothing is predicted, and what chapter 02 says was added later."""
-    records = json.loads((RESULTS / "sectors.json").read_text())["rows"]
+    records = rows("sectors")
     assert {row["kernel"] for row in records if row["status"] != "equal"} == {
         row["kernel"] for row in records if row["kernel"].startswith("cuda_")
     }

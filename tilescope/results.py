@@ -119,16 +119,15 @@ def tuning_block(document: Document) -> str:
     """Of each work the best and the worst point, and the reach of those that are within 1 % of the best."""
     lines = []
     for key in dict.fromkeys(map(work_key, document["rows"])):
-        points = [r for r in document["rows"] if work_key(r) == key and r["role"] == "rung" and r["status"] == "measured"]
+        asked = [row for row in document["rows"] if work_key(row) == key and row["role"] == "rung"]
+        points = sorted((row for row in asked if row["status"] == "measured"), key=lambda row: row["ms"])
         if not points:
             continue
-        points.sort(key=lambda row: row["ms"])
         level = [row for row in points if row["ms"] <= 1.01 * points[0]["ms"]]
         best, worst = points[0], points[-1]
         names = "; ".join(_point(row) for row in level)
         kernel = f"`{best['name'].split(',')[0]}`"
-        asked = sum(work_key(row) == key and row["role"] == "rung" for row in document["rows"])
-        measured = f"{len(points)} of {asked}"
+        measured = f"{len(points)} of {len(asked)}"
         lines.append((kernel, *key[2:], measured, f"{_point(best)}: {cell(best)}", names, f"{_point(worst)}: {cell(worst)}"))
     columns = ("kernel", "dtype", "size", "points measured", "best", "within 1 % of it", "worst")
     return _with_reasons(tables.Table(columns, lines), document["rows"]) if lines else ""
