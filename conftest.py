@@ -12,6 +12,26 @@ ROOT = Path(__file__).parent
 sys.path[:0] = [str(path) for path in sorted(ROOT.glob("[0-9][0-9]-*"))]
 
 
+@pytest.fixture
+def bench_on_cpu(monkeypatch):
+    """Measures a work of `tilescope.bench` without a GPU, each time as 1 and torch.compile as eager code, and returns its
+    rows. What stands in for compiled rungs, and what is missing, the test says."""
+    import torch
+
+    from tilescope import bench
+
+    monkeypatch.setattr(bench, "DEVICE", "cpu")
+    monkeypatch.setattr(bench, "has_triton", lambda: True)
+    monkeypatch.setattr(torch, "compile", lambda call, **how: call)
+
+    def measured(work):
+        rows = [bench.new_row(work, candidate) for candidate in work.candidates]
+        bench.run_work(work, rows, bench.Meter(lambda call: 1.0, lambda call: 1.0, synchronize=lambda: None))
+        return rows
+
+    return measured
+
+
 def pytest_collection_modifyitems(items):
     import torch
 
