@@ -9,7 +9,7 @@ HOST_PYTHON ?= python3
 VENV := .venv
 TORCH_CPU := https://download.pytorch.org/whl/cpu
 
-BENCHES := 02-elementwise/bench_elementwise.py 01-activations/bench_activations.py
+BENCHES := 02-elementwise/evidence/bench_elementwise.py 01-activations/evidence/bench_activations.py
 
 ifdef PY
 PYTHON := PYTHONPATH="$(CURDIR)$${PYTHONPATH:+:$$PYTHONPATH}" $(PY)
@@ -47,10 +47,10 @@ tune: $(READY) ## the same for threads and elements a thread
 	@status=0; for script in $(BENCHES); do $(PYTHON) $$script --tune $(BENCH) || status=1; done; exit $$status
 
 sectors: $(READY) ## predicted requests and sectors against the GPU's counters, into results/; needs a GPU and ncu
-	$(PYTHON) -m tilescope.sectors
+	$(PYTHON) -m tilescope.measuring.sectors
 
 results: $(READY) ## write the tables and plots of what was measured, from results/
-	$(PYTHON) -m tilescope.results
+	$(PYTHON) -m tilescope.book.results
 
 lint: $(READY) ## ruff
 	$(PYTHON) -m ruff check .

@@ -8,17 +8,18 @@ import pytest
 import tilescope  # noqa: F401  names TileLang's default target before anything imports TileLang
 
 ROOT = Path(__file__).parent
-# A chapter's files import each other by name, as they do when run from inside their folder.
-sys.path[:0] = [str(path) for path in sorted(ROOT.glob("[0-9][0-9]-*"))]
+# A chapter's files import each other by name, as they do when they are run.
+chapters = sorted(ROOT.glob("[0-9][0-9]-*"))
+sys.path[:0] = [str(folder) for chapter in chapters for folder in (chapter, chapter / "evidence")]
 
 
 @pytest.fixture
 def bench_on_cpu(monkeypatch):
-    """Measures a work of `tilescope.bench` without a GPU, each time as 1 and torch.compile as eager code, and returns its
+    """Measures a work of `measuring.bench` without a GPU, each time as 1 and torch.compile as eager code, and returns its
     rows. What stands in for compiled rungs, and what is missing, the test says."""
     import torch
 
-    from tilescope import bench
+    from tilescope.measuring import bench
 
     monkeypatch.setattr(bench, "DEVICE", "cpu")
     monkeypatch.setattr(bench, "has_triton", lambda: True)

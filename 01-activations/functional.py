@@ -26,7 +26,7 @@ from gelu_variants import (
 )
 from relu_variants import keep_nan, relu_register_vec
 
-from tilescope.arguments import FLOATS, blocks_for, check_elementwise, vector_elements
+from tilescope.checking.factory_arguments import FLOATS, blocks_for, check_elementwise, vector_elements
 
 DEVICE = "cuda"
 ALIGNMENT = 32  # bytes: the widest access on any architecture; PyTorch's allocations are aligned to more

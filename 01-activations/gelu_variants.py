@@ -19,7 +19,7 @@ import tilelang.language as T
 import torch
 
 from tilescope import checked
-from tilescope.arguments import blocks_for, check_elementwise, check_size, item_bytes, vector_elements
+from tilescope.checking.factory_arguments import blocks_for, check_elementwise, check_size, item_bytes, vector_elements
 
 BETA = math.sqrt(2 / math.pi)
 RESIDENT_THREADS = 2048  # of a multiprocessor, on sm_80, sm_90 and sm_100
@@ -230,8 +230,6 @@ def gelu_erf_as7126(n, threads=128, num_per_thread=None, dtype="float32"):
 
 
 if __name__ == "__main__":
-    from activation_cases import GELU_CASES
+    from tilescope.book.chapter import check_rungs
 
-    from tilescope import check
-
-    raise SystemExit(check(GELU_CASES, "01-activations: gelu"))
+    raise SystemExit(check_rungs(__file__))

@@ -5,14 +5,18 @@ python3 inspect_activations.py --tables   the tables only
 python3 inspect_activations.py --write    the tables, into README.md
 """
 
+import sys
 from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parent / "evidence"))
 
 import accuracy
 import gelu_variants as gelu
 import op_matrix
 import relu_variants as relu
 
-from tilescope import chapter, tables
+from tilescope.book import chapter
+from tilescope.display import tables
 
 README = Path(__file__).with_name("README.md")
 N = 1 << 20

@@ -8,7 +8,8 @@ fragments  copy a tile to registers, op there, copy it back
 import tilelang
 import tilelang.language as T
 
-from tilescope import KernelReport, inspect_many, tables
+from tilescope import KernelReport, inspect_many
+from tilescope.display import tables
 
 TILE, THREADS = 2048, 256
 FORMS = ("inline", "named", "fragments")

@@ -13,7 +13,7 @@ import tilelang.language as T
 import torch
 
 from tilescope import checked
-from tilescope.arguments import blocks_for, check_elementwise, vector_elements
+from tilescope.checking.factory_arguments import blocks_for, check_elementwise, vector_elements
 
 
 def relu_reference(x: torch.Tensor) -> torch.Tensor:
@@ -123,8 +123,6 @@ def keep_nan(x, dtype):
 
 
 if __name__ == "__main__":
-    from activation_cases import RELU_CASES
+    from tilescope.book.chapter import check_rungs
 
-    from tilescope import check
-
-    raise SystemExit(check(RELU_CASES, "01-activations: relu"))
+    raise SystemExit(check_rungs(__file__))

@@ -11,7 +11,7 @@ import tilelang.language as T
 import torch
 
 from tilescope import checked
-from tilescope.arguments import FLOATS, check_dtype, check_multiple, check_size
+from tilescope.checking.factory_arguments import FLOATS, check_dtype, check_multiple, check_size
 
 TILE = 2048
 

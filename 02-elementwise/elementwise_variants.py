@@ -17,7 +17,7 @@ import tilelang.language as T
 import torch
 
 from tilescope import checked
-from tilescope.arguments import (
+from tilescope.checking.factory_arguments import (
     FLOATS,
     MAX_GRID_Y,
     MAX_THREADS,
@@ -322,6 +322,6 @@ FP8_RUNGS = (
 )
 
 if __name__ == "__main__":
-    from elementwise_cases import main
+    from tilescope.book.chapter import check_rungs
 
-    raise SystemExit(main())
+    raise SystemExit(check_rungs(__file__))

@@ -10,7 +10,9 @@ from pathlib import Path
 import elementwise_variants as kernels
 import tilelang.language as T
 
-from tilescope import chapter, inspect_many, render, tables
+from tilescope import inspect_many
+from tilescope.book import chapter
+from tilescope.display import render, tables
 
 README = Path(__file__).with_name("README.md")
 N = 1 << 20

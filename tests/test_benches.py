@@ -4,7 +4,7 @@ import bench_activations
 import bench_elementwise
 import pytest
 
-from tilescope.program import build
+from tilescope.frontend.program import build
 
 BENCHES = (bench_activations, bench_elementwise)
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tilescope import inspect
-from tilescope.arguments import vector_elements
-from tilescope.program import factory_signature
-from tilescope.sectors import load_cases
+from tilescope.checking.factory_arguments import vector_elements
+from tilescope.frontend.program import factory_signature
+from tilescope.measuring.sectors import load_cases
 
 RESULTS = Path(__file__).parents[1] / "results" / "nvidia-h200"
 

@@ -68,7 +68,7 @@ def test_links_of_the_markdown_files_resolve():
 
 def test_every_test_named_in_a_readme_exists():
     for file in ROOT.glob("[0-9]*/README.md"):
-        tests = "".join(path.read_text() for path in file.parent.glob("test_*.py"))
+        tests = "".join(path.read_text() for path in file.parent.glob("tests/test_*.py"))
         for name in re.findall(r"`(test_\w+?)(?:_?\.\.\.)?`", file.read_text()):
             assert f"def {name}" in tests, f"{file}: {name}"
 

@@ -2,20 +2,20 @@
 
 import importlib
 
-from .target import set_defaults
+from .frontend.target import set_defaults
 
 set_defaults()
 
 # Names that need TileLang, which takes seconds to import: resolved on first use, so that `tilescope --help` is quick.
 _HOME = {
-    "checked": "checked",
-    "KernelReport": "report",
-    "inspect": "inspection",
-    "inspect_all": "inspection",
-    "inspect_many": "inspection",
-    "emulate": "emulation",
-    "check": "checking",
-    "Case": "checking",
+    "checked": "checking.checked",
+    "KernelReport": "analysis.report",
+    "inspect": "analysis.inspection",
+    "inspect_all": "analysis.inspection",
+    "inspect_many": "analysis.inspection",
+    "emulate": "emulator.emulation",
+    "check": "checking.cases",
+    "Case": "checking.cases",
 }
 __all__ = list(_HOME)
 

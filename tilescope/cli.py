@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 
-from .target import ARCHS
+from .frontend.target import ARCHS
 
 EPILOG = """examples:
   tilescope kernels.py --arg n=1048576
@@ -63,9 +63,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run(options: argparse.Namespace) -> int:
     # TileLang takes seconds to import; --help and a mistyped option should not.
-    from .inspection import inspect_all
-    from .source_file import load_factories
-    from .target import check_arch, default_arch
+    from .analysis.inspection import inspect_all
+    from .frontend.source_file import load_factories
+    from .frontend.target import check_arch, default_arch
 
     archs = [check_arch(arch.strip()) for arch in options.arch.split(",")] if options.arch else [default_arch()]
     with redirect_stdout(sys.stderr):  # what the user's file prints is no part of a report
@@ -88,7 +88,7 @@ def _run(options: argparse.Namespace) -> int:
 
 def _variants(options: argparse.Namespace, factories: list) -> Iterator[tuple[object, dict[str, object]]]:
     """(factory, arguments) for each kernel that is asked for. Of several factories each gets the arguments that it takes."""
-    from .program import factory_signature
+    from .frontend.program import factory_signature
 
     given = dict(_argument(text) for text in options.arg)
     takes = [factory_signature(factory).parameters for factory in factories]
@@ -124,8 +124,8 @@ def _argument(text: str) -> tuple[str, object]:
 
 
 def _print(reports: list, form: str) -> None:
-    from . import render
-    from .program import arguments_text
+    from .display import render
+    from .frontend.program import arguments_text
 
     if form == "json":
         print(json.dumps([report.to_json() for report in reports], indent=2))
@@ -136,7 +136,7 @@ def _print(reports: list, form: str) -> None:
             print(f"// {report.kernel} {arguments_text(report.args)} {report.arch}")
             print(getattr(render, form)(report) + "\n")
     else:
-        from .tables import console as make_console
+        from .display.tables import console as make_console
 
         console = make_console()
         console.print(render.table(reports).rich())
@@ -156,8 +156,8 @@ def _too_narrow(reports: list, bits: int | None) -> bool:
 
 
 def _run_once(factory: object, arch: str, args: dict[str, object]) -> bool:
-    from .program import arguments_text, factory_name
-    from .running import run_random
+    from .checking.running import run_random
+    from .frontend.program import arguments_text, factory_name
 
     result = run_random(factory, arch=arch, **args)
     print(f"{factory_name(factory)} {arguments_text(args)}".rstrip())

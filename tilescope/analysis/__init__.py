@@ -1,0 +1,1 @@
+"""What does a kernel's code touch and cost?"""

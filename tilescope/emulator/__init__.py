@@ -1,0 +1,1 @@
+"""What does a kernel compute, with no GPU?"""

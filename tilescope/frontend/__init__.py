@@ -1,0 +1,1 @@
+"""Which kernel is meant, and what does TileLang make of it?"""
